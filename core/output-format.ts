@@ -33,7 +33,7 @@ export function outputFormat(definition: Definition, ofTurn: Schema | undefined)
 
 type Validate = (schema: Schema, value: unknown) => FieldError[];
 
-type CheckedAnswer = { fits: true; as: Reading } | { fits: false; errors: FieldError[] };
+export type CheckedAnswer = { fits: true; as: Reading } | { fits: false; errors: FieldError[] };
 
 /** Checks the text of an answer against all schemas: parsed as JSON, with or without a fence, otherwise as plain text. */
 export function checkAnswer(text: string, { schemas }: OutputFormat, validate: Validate): CheckedAnswer {
@@ -51,18 +51,21 @@ const TOO_LARGE: FieldError = { path: '', message: 'The answer has a number that
 const MOST_ERRORS = 20;
 const FENCED = /^```(?:json|JSON)?[^\S\n]*\n([\s\S]*?)\n?```$/;
 
-function parseAnswer(text: string): { value: unknown } | undefined {
+function parseAnswer(text: string): { source: string; value: unknown } | undefined {
   const trimmed = text.trim();
   for (const source of [trimmed, FENCED.exec(trimmed)?.[1]]) {
     if (source === undefined) continue;
     try {
-      return { value: JSON.parse(source) as unknown };
+      return { source, value: JSON.parse(source) as unknown };
     } catch {
       // Try the next reading; if none is left, the model is told.
     }
   }
   return undefined;
 }
+
+/** The JSON of an answer that was found to fit as JSON, as it is written. */
+export const jsonOf = (text: string): string => parseAnswer(text)?.source ?? 'null';
 
 /** The value of an answer that was found to fit. */
 export function dataOf(content: readonly { type: string }[], as: Reading): unknown {

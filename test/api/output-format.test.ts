@@ -86,6 +86,16 @@ describe('An answer that has to fit a schema', () => {
     assert.match(stream.text, /event: done\ndata: .*"data":\{"city":"Bonn","people":3\}/);
   });
 
+  it('is no other number in its data than the model has written', async () => {
+    const agent = await newAgent({ output_schema: CITY });
+    const { turn, requests } = await play(agent, [
+      text('{"city": "Bonn", "people": 12345678901234567890}'),
+      text(GOOD),
+    ]);
+    assert.deepEqual(turn.output.data, { city: 'Bonn', people: 3 });
+    assert.match(JSON.stringify(requests[1]?.messages.at(-1)), /The integer at people is beyond 2\^53/);
+  });
+
   it('goes back to the model with what is wrong, and the conversation keeps all of it', async () => {
     const agent = await newAgent(railOf(CITY));
     const { turn, checks, requests, thread, run } = await play(agent, [text('Bonn!'), text(NO_NUMBER), text(GOOD)]);

@@ -1,7 +1,8 @@
 /** Checks a turn's final answer against the format it demands; an answer that does not fit goes back to the model. */
 import { textOf, type AssistantBlock } from '../../../core/content.ts';
 import { attemptOf, rejectAnswer, validateAnswer } from '../../../core/decision-events/answers.ts';
-import { checkAnswer, correctionOf, outputFormat } from '../../../core/output-format.ts';
+import { checkAnswer, correctionOf, jsonOf, outputFormat, type CheckedAnswer } from '../../../core/output-format.ts';
+import { findRounded } from '../../../lib/json-integers.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import type { Drive } from './drive-state.ts';
 
@@ -14,14 +15,23 @@ export function checkFinalAnswer(
   const format = turn?.answer ? outputFormat(definition, turn.input.output_schema) : undefined;
   if (!turn?.answer || !format) return;
   const { step, ordinal, content } = answered;
-  const checked = checkAnswer(textOf(content), format, context.tools.validator.validateAnswer);
+  const text = textOf(content);
+  const checked = unrounded(text, checkAnswer(text, format, context.tools.validator.validateAnswer));
   if (checked.fits) return appendEvent(log, validateAnswer(log.state, { step, ordinal, as: checked.as }));
   const { errors } = checked;
   const isRefusal = turn.answer.stopReason === 'refusal';
   const last = answered.last === true || isRefusal || turn.maxStepsReached || attemptOf(log.state) > format.retries;
   if (!last) {
-    const text = correctionOf(errors);
-    appendMessage(log, { role: 'user', content: [{ type: 'text', text }], outcomes: null, origin: 'drover' });
+    const correction = { type: 'text' as const, text: correctionOf(errors) };
+    appendMessage(log, { role: 'user', content: [correction], outcomes: null, origin: 'drover' });
   }
   appendEvent(log, rejectAnswer(log.state, { step, ordinal, errors, last, length: lengthOf(log) }));
+}
+
+/** Refuses an answer whose value would not be what is written. */
+function unrounded(text: string, checked: CheckedAnswer): CheckedAnswer {
+  if (!checked.fits || checked.as !== 'json') return checked;
+  const [at] = findRounded(jsonOf(text));
+  const message = `The integer at ${at?.join('.') || 'the top'} is beyond 2^53: readers of JSON would keep its first digits only.`;
+  return at ? { fits: false, errors: [{ path: '', message }] } : checked;
 }

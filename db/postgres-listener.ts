@@ -87,7 +87,8 @@ export class PostgresListener {
         await client.query(`listen ${pg.escapeIdentifier(channel)}`);
       }
     } catch (error) {
-      await client.end().catch(() => undefined);
+      // Not waited for: one that never was connected may say nothing of its end.
+      client.end().catch(() => undefined);
       throw error;
     }
     this.#current = client;

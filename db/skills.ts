@@ -1,12 +1,12 @@
 /** Skills of agents, and those that work has asked for, with vectors of their names. Rows are locked in the order of names. */
 import type { Database, Tx } from './database.ts';
 
-/** Adds skills that are new. The others are locked, so that none is forgotten until the transaction ends. */
+/** Adds skills that are new. The others are locked (though not written), so that none is forgotten until the transaction ends. */
 export async function addSkills(tx: Tx, tenantId: string, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   await tx.query(
     `insert into skills (tenant_id, name) select $1, name from unnest($2::text[]) name order by name
-       on conflict (tenant_id, name) do update set name = excluded.name`,
+       on conflict (tenant_id, name) do update set name = excluded.name where false`,
     [tenantId, [...new Set(names)]],
   );
 }

@@ -18,7 +18,6 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** Undefined if the run's state determines what is next; otherwise when the run continues. Throws TurnFailure. */
 export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ afterMs: number } | Park | undefined> {
-  await leaveOutHanded(drive);
   if (!call.announced) {
     await loadMemory(drive, call);
     // The messages to be summarised must not be rewound later.

@@ -32,6 +32,7 @@ export function checkFinalAnswer(
 function unrounded(text: string, checked: CheckedAnswer): CheckedAnswer {
   if (!checked.fits || checked.as !== 'json') return checked;
   const [at] = findRounded(jsonOf(text));
-  const message = `The integer at ${at?.join('.') || 'the top'} is beyond 2^53: readers of JSON would keep its first digits only.`;
-  return at ? { fits: false, errors: [{ path: '', message }] } : checked;
+  if (!at) return checked;
+  const message = `The integer at ${at.join('.') || 'the top'} is beyond 2^53: readers of JSON would keep its first digits only.`;
+  return { fits: false, errors: [{ path: '', message }] };
 }

@@ -11,6 +11,7 @@ import { appendEvent } from '../../run-log/run-log.ts';
 import { modelsFor, notWithin, TurnFailure } from './ask-model.ts';
 import { askedOf, roomFor, sourceOf } from './build-request.ts';
 import { commit } from './commit.ts';
+import { leaveOutHanded } from './leave-out-handed.ts';
 import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
@@ -36,6 +37,8 @@ export function mustCompact(drive: Drive): boolean {
 
 /** Compacts the conversation if due, and records it in the log. Summaries come from the run's models. */
 export async function compactIfDue(drive: Drive, step: number): Promise<void> {
+  if (!mustCompact(drive)) return;
+  await leaveOutHanded(drive);
   const planned = plan(drive);
   if (!planned) return;
   const recorded = recordedCompaction({ state: drive.log.state, replaySource: drive.replaySource }, step);

@@ -10,26 +10,42 @@ import type { Drive } from './drive-state.ts';
  */
 export async function leaveOutHanded(drive: Drive): Promise<void> {
   const { log, context, tenantId } = drive;
-  const ids = [...new Set(log.messages.flatMap(handedIn))];
-  if (ids.length === 0) return;
-  const gone = new Set(await context.db.withTenant(tenantId, (tx) => findForgotten(tx, ids)));
+  const { ids } = handedUpTo(log.messages);
+  if (ids.size === 0) return;
+  const gone = new Set(await context.db.withTenant(tenantId, (tx) => findForgotten(tx, [...ids])));
   if (gone.size === 0) return;
+  const [first] = log.messages;
+  if (first) looks.delete(first);
   log.messages = log.messages.map((row) => (handedIn(row).some((id) => gone.has(id)) ? without(row, gone) : row));
   // The announced request contains what is gone now.
   drive.step.announced = null;
 }
 
-/** By row, so that each is read once. */
-const handed = new WeakMap<MessageRow, string[]>();
+/** What a look at a conversation has found: ids of the fragments in its messages up to `last`. */
+interface Look {
+  count: number;
+  last: MessageRow | undefined;
+  ids: Set<string>;
+}
+
+/** By the conversation's first row, which a process keeps with the run: the next look reads what has been added. */
+const looks = new WeakMap<MessageRow, Look>();
+
+/** After a rewind, which takes the last row of a look away, all is read again. */
+function handedUpTo(messages: readonly MessageRow[]): Look {
+  const [first] = messages;
+  const known = first && looks.get(first);
+  const before = known && messages[known.count - 1] === known.last ? known : { count: 0, ids: new Set<string>() };
+  for (const row of messages.slice(before.count)) for (const id of handedIn(row)) before.ids.add(id);
+  const look = { ids: before.ids, count: messages.length, last: messages.at(-1) };
+  if (first) looks.set(first, look);
+  return look;
+}
 
 /** Ids of the fragments that a message gives. */
-function handedIn(row: MessageRow): string[] {
-  const known = handed.get(row);
-  if (known) return known;
-  const blocks = row.role === 'user' ? row.content : [];
-  const ids = blocks.flatMap((block) => (block.type === 'text' && 'text' in block ? fragmentsIn(block.text) : []));
-  handed.set(row, ids);
-  return ids;
+function handedIn({ role, content }: MessageRow): string[] {
+  if (role !== 'user') return [];
+  return content.flatMap((block) => (block.type === 'text' && 'text' in block ? fragmentsIn(block.text) : []));
 }
 
 /** A new row, since the rendering of a row is cached. */

@@ -16,7 +16,7 @@ import { deferralOf, enter, leaveProbe, metOutage, type NotedOutage } from './pr
 import type { Drive } from './drive-state.ts';
 import { paidInVain } from './spending.ts';
 
-/** The rate limit is reached: another job continues the run after `waitMs`. */
+/** A model may not be asked just now, by its rate or before budgets are asked again: another job continues the run after `waitMs`. */
 export class ThrottledError extends Error {
   readonly waitMs: number;
   constructor(waitMs: number) {

@@ -5,6 +5,7 @@ import type { Message } from '../../../core/content.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { readCheckpoints } from '../../../modules/runs/read-runs.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { retryRun } from '../../../modules/runs/retry-run.ts';
@@ -264,16 +265,24 @@ describe('A call that a model asks for after it has read what nobody vouches for
       await cancel(run);
       await driving;
     });
-    assert.deepEqual(await sends(cutOff), ['awaiting_approval', [1]], 'cancelled while the model thinks');
+    const tainted = ['awaiting_approval', [1]];
+    assert.deepEqual(await sends(cutOff), tainted, 'cancelled while the model thinks');
 
-    const idle = await played(async (run) => {
+    const unasked = async (run: string) => {
       await engine.drive(run);
       await engine.makeCalls(run);
       await cancel(run);
-    });
+    };
+    const idle = await played(unasked);
     engine.say(() => ({ content: [], hang: true }));
     await cancel((await engine.start(idle.agent, 'and now', { threadId: idle.thread })).run);
-    assert.deepEqual(await sends(idle), ['awaiting_approval', [1]], 'with a run between them that has asked no model');
+    assert.deepEqual(await sends(idle), tainted, 'with a run between them that has asked no model');
+
+    const erased = await played(unasked);
+    engine.say(() => ({ content: [], hang: true }));
+    const { run: between } = await engine.start(erased.agent, 'and now', { threadId: erased.thread });
+    await eraseRun(engine.context, engine.caller, { id: between, dependents: true });
+    assert.deepEqual(await sends(erased), tainted, 'with an erased run between them');
   });
 
   const calledOf = async (run: string) => (await engine.log(run)).filter(({ type }) => type === 'model.called').length;

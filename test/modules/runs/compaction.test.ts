@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RunEvent } from '../../../core/events.ts';
+import { contextPart } from '../../../core/handoff-brief.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -83,6 +85,25 @@ describe('A conversation that has grown too long', () => {
     assert.equal((await engine.conversation(run)).length, 2 * turns.length, 'the messages stay');
     const system = JSON.stringify(engine.model.requests.at(-1)?.body['system']);
     assert.match(system, /You are summarize/, 'instructions are not summarised');
+  });
+
+  it('is summarised without the fragments that a handoff has given and that are forgotten', async () => {
+    const memory_fragments = [{ id: newId(), content: 'The canary is green.' }];
+    const brief = `${long(600)}\n\n${contextPart({ memory_fragments, task_context: { original_query: 'Which bird?' } })}`;
+    let asked = '';
+    engine.say((request) => {
+      if (!isOwnRequest(request)) return text('noted');
+      asked = JSON.stringify(request);
+      return summaryOf('A BIRD');
+    });
+    const agent = await agentOf('summarize');
+    const { run } = await talk(agent, [brief]);
+    // As for a process that has not asked a model yet.
+    engine.context.runCache.clear();
+    await engine.post(agent, run, long(600));
+    await engine.finish(run);
+    assert.match(asked, /Which bird\?/);
+    assert.doesNotMatch(asked, /canary/);
   });
 
   it('goes on with its summary in the next run of its thread, and in a process that knows nothing of it', async () => {

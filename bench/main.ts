@@ -25,6 +25,7 @@ type Measure = (services: Services) => Promise<Figure[]>;
 const PARTS: Record<string, () => Promise<Measure>> = {
   'long-run': async () => (await import('./long-run.ts')).measureLongRun,
   'long-conversation': async () => (await import('./long-conversation.ts')).measureLongConversation,
+  'long-thread': async () => (await import('./long-thread.ts')).measureLongThread,
   deployed: async () => (await import('./deployed.ts')).measureDeployed,
   api: async () => (await import('./api.ts')).measureApi,
   streams: async () => (await import('./streams.ts')).measureStreams,

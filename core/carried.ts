@@ -1,12 +1,31 @@
 /** State that a run passes to the next run of its thread, which then continues seamlessly. Pure. */
 import { calibrate, type Calibration } from './calibration.ts';
-import type { NewEvent } from './events.ts';
+import { contextChange, inheritedCut, type ContextCut } from './context-state.ts';
+import type { NewEvent, RunEvent } from './events.ts';
 
 export interface Carried {
   calibration?: Calibration | undefined;
   containerId?: string | undefined;
   /** Ordinals of messages that came in the middle of a turn. */
   steered?: number[] | undefined;
+  /** Where the conversation that models are sent begins, and what was left out. Only grows within a budget. */
+  firstKept?: number | undefined;
+  cut?: ContextCut | undefined;
+}
+
+type Known = { [Key in keyof Carried]: NonNullable<Carried[Key]> };
+
+/** What the first event of a run says of it. */
+export type Handed = Pick<Payload<'run.created'>, 'calibration' | 'container_id' | 'steered' | 'cut'>;
+
+/** The state with which a run begins. */
+export function takenOver({ calibration, container_id: containerId, steered, cut }: Handed): Known {
+  return {
+    ...(calibration && { calibration }),
+    ...(containerId !== undefined && { containerId }),
+    ...(steered && { steered }),
+    ...(cut && inheritedCut(cut)),
+  };
 }
 
 /** The same state during a model call. */
@@ -15,18 +34,24 @@ export interface Carrying extends Carried {
 }
 
 /** Types of events that change this state. */
-export const CARRYING = ['model.called', 'model.failed', 'model.responded', 'message.dequeued'] as const;
+export const CARRYING = [
+  'model.called',
+  'model.failed',
+  'model.responded',
+  'message.dequeued',
+  'context.compacted',
+  'context.transformed',
+] as const;
 type CarryingEvent = Extract<NewEvent, { type: (typeof CARRYING)[number] }>;
 
 /** The state after more of those events. Equals what the fold of all events gives. */
-export function carriedAfter(
-  start: Carrying,
-  events: readonly Pick<CarryingEvent, 'type' | 'payload'>[],
-): { calibration?: Calibration; containerId?: string; steered?: number[] } {
-  let { calibration, containerId, modelCall, steered } = start;
+export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEvent, 'type' | 'payload'>[]): Known {
+  let { calibration, containerId, modelCall, steered, firstKept, cut } = start;
   for (const { type, payload } of events as readonly CarryingEvent[]) {
     if (type === 'message.dequeued') {
       if (payload.as === 'steer' && payload.length !== undefined) steered = [...(steered ?? []), payload.length - 1];
+    } else if (type === 'context.compacted' || type === 'context.transformed') {
+      ({ firstKept, cut } = contextChange({ type, payload } as Extract<RunEvent, { type: typeof type }>));
     } else if (type === 'model.called') {
       if (typeof payload.tool_choice === 'object') continue;
       modelCall = { ...estimateOf(payload), failures: 0 };
@@ -44,6 +69,7 @@ export function carriedAfter(
     ...(calibration && { calibration }),
     ...(containerId !== undefined && { containerId }),
     ...(steered && { steered }),
+    ...(cut && firstKept !== undefined && { firstKept, cut }),
   };
 }
 

@@ -4,11 +4,29 @@ import type { RunEvent } from './events.ts';
 
 type ContextEvent = Extract<RunEvent, { type: 'context.compacted' | 'context.transformed' }>;
 
+/** What is left out at the beginning: the token budget that it was cut for, and the estimated tokens that are left out. */
+export interface ContextCut {
+  budgetTokens: number;
+  droppedTokens: number;
+  /** As the thread's last run left it; this run's own log does not say so yet. */
+  isInherited?: true;
+}
+
 /** A part of the run's state. */
 export interface ContextState {
   firstKept: number;
-  cut: { budgetTokens: number; droppedTokens: number };
+  cut: ContextCut;
   compaction?: Compaction;
+}
+
+/** The cut with which a run begins. */
+export function inheritedCut(cut: {
+  first_kept_ordinal: number;
+  dropped_tokens: number;
+  budget_tokens: number;
+}): Pick<ContextState, 'firstKept' | 'cut'> {
+  const { first_kept_ordinal: firstKept, dropped_tokens: droppedTokens, budget_tokens: budgetTokens } = cut;
+  return { firstKept, cut: { budgetTokens, droppedTokens, isInherited: true } };
 }
 
 /** Where the sent conversation starts now, and what replaces the messages before. */

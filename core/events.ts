@@ -112,6 +112,8 @@ const RUN_EVENTS = {
     calibration: calibration.optional(),
     /** Ordinals of the thread's messages that came in the middle of a turn: conversations are not cut before them. */
     steered: z.array(z.int().min(0)).optional(),
+    /** Where the conversation that models were sent began at the end of the thread's last run: it is not read from before. */
+    cut: z.object({ first_kept_ordinal: count, dropped_tokens: count, budget_tokens: count }).optional(),
     /** The thread's last run left untrusted results that no model has read. */
     untrusted: z.literal(true).optional(),
     depth: count,

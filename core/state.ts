@@ -1,13 +1,13 @@
 /** The state of a run and its fold: the single definition of each event's meaning for a run. */
 import type { Calibration } from './calibration.ts';
-import { carriedAfter, estimateOf } from './carried.ts';
+import { carriedAfter, estimateOf, takenOver } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
 import { checkChange, reflectionChange, type FinalAnswer, type Misfit, type Reflection } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { answered, foldCall, newCall, sentCall, startWait, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
 import { countDenied, type DeniedCalls } from './denied-calls.ts';
-import { contextChange } from './context-state.ts';
+import { contextChange, type ContextCut } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart, unreadAfter, unreadAtEnd } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
@@ -75,7 +75,7 @@ export interface RunState extends DeniedCalls {
   /** Set if the run waits before its next model call is announced: for a summary of the conversation. */
   deferred?: Deferral | undefined;
   /** The token budget that this cut was made for, and the estimated tokens of the messages before it. */
-  cut?: { budgetTokens: number; droppedTokens: number };
+  cut?: ContextCut;
   /** The last container of the provider's code. */
   containerId?: string;
   /** Correction of token estimates. */
@@ -150,11 +150,9 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     replay: null,
     budget: NO_BUDGET,
     custom: {},
-    ...(payload.container_id !== undefined && { containerId: payload.container_id }),
-    ...(payload.calibration && { calibration: payload.calibration }),
-    ...(payload.steered && { steered: payload.steered }),
     ...unreadAfter({}, event),
     ...(payload.context && { compaction: payload.context, firstKept: payload.context.first_kept_ordinal }),
+    ...takenOver(payload),
   };
 }
 

@@ -9,8 +9,7 @@ import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { CallStatus } from '../core/state.ts';
 import { DELEGATE_TOOL, type ToolEffect } from '../core/tool.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
-import type { Calibration } from '../core/calibration.ts';
-import { carriedAfter, CARRYING, type Carried, type Carrying } from '../core/carried.ts';
+import { carriedAfter, CARRYING, takenOver, type Carried, type Carrying, type Handed } from '../core/carried.ts';
 import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
 import { asColumns } from './query-builder.ts';
@@ -262,12 +261,11 @@ export async function findCarried(
 ): Promise<Carried> {
   const [start] = await tx.query<{ seq: number; state: Carrying }>(
     `select seq, jsonb_build_object('calibration', state->'calibration', 'containerId', state->'containerId',
-         'steered', state->'steered',
-         'modelCall', state->'modelCall') as state
+         'steered', state->'steered', 'modelCall', state->'modelCall', 'firstKept', state->'firstKept', 'cut', state->'cut') as state
        from checkpoints where run_id = $1 and ($2::int is null or (state->>'steps')::int < $2) order by seq desc limit 1`,
     [runId, beforeStep ?? null],
   );
-  const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string; steered?: number[] } }>(
+  const [first] = await tx.query<{ payload: Handed }>(
     `select payload from run_events where run_id = $1 and seq = 1 order by commit_seq limit 1`,
     [runId],
   );
@@ -276,9 +274,7 @@ export async function findCarried(
        and ($4::int is null or step < $4) order by commit_seq, seq`,
     [runId, start?.seq ?? 1, CARRYING, beforeStep ?? null],
   );
-  const { calibration, container_id: containerId, steered } = first?.payload ?? {};
-  const known = start ? definedOf(start.state) : { calibration, containerId, steered };
-  return carriedAfter(known, events);
+  return carriedAfter(start ? definedOf(start.state) : takenOver(first?.payload ?? {}), events);
 }
 
 /** The usage that a provider reported for a run's last model call. */

@@ -109,8 +109,8 @@ $$;
 -- Claims a run for a driver and answers all it needs to go on: the row, the newest usable checkpoint, the later events,
 -- the messages; with page_bytes only the first page of events and messages, see run_page. With claim = false it only reads, for the driver that holds the run already. A driver that has cached
 -- the run up to a position (known) gets the event at that position, which proves that the log is the same, and what is
--- new. With window the messages that models are not sent any more, as the checkpoint has it, are left out: `before` tells
--- how many, with the chain hash of the last of them. A fork is compared with its record and always has all.
+-- new. With window the messages that models are not sent any more, as the checkpoint or the run's creation has it, are left
+-- out: `before` tells how many, with the chain hash of the last of them. A fork is compared with its record and always has all.
 create or replace function claim_run(p jsonb) returns jsonb language plpgsql as $$
 declare
   r runs;
@@ -118,6 +118,7 @@ declare
   d text;
   known jsonb := p->'known';
   from_seq bigint := 1;
+  cut jsonb;
   before jsonb;
 begin
   d := set_config('drover.tenant_id', p->>'tenant_id', true);
@@ -145,17 +146,24 @@ begin
   if r.last_seq < (known->>'seq')::bigint or r.length < (known->>'length')::int then known := null; end if;
   if known is not null then
     from_seq := (known->>'seq')::bigint;
-  elsif r.checkpoint_seq is not null then
+  else
     d := set_config('plan_cache_mode', 'force_custom_plan', true);
-    select * into k from checkpoints where run_id = r.id
-      and seq <= least(r.checkpoint_seq, (p->>'before_checkpoint')::bigint - 1) order by seq desc limit 1;
-    d := set_config('plan_cache_mode', 'force_generic_plan', true);
-    from_seq := coalesce(k.seq, 0) + 1;
-    if p ? 'window' and k.state ? 'cut' and r.forked_at_seq is null then
-      select jsonb_build_object('messages', m.ordinal + 1, 'chain', m.chain, 'tokens', k.state #> '{cut,droppedTokens}',
-          'budgetTokens', k.state #> '{cut,budgetTokens}') into before
-        from messages m where m.lineage = r.lineage and m.ordinal = (k.state->>'firstKept')::int - 1;
+    if r.checkpoint_seq is not null then
+      select * into k from checkpoints where run_id = r.id
+        and seq <= least(r.checkpoint_seq, (p->>'before_checkpoint')::bigint - 1) order by seq desc limit 1;
+      from_seq := coalesce(k.seq, 0) + 1;
+      cut := k.state->'cut' || jsonb_build_object('firstKept', k.state->'firstKept');
+    elsif p ? 'window' and r.base_length > 0 then
+      select jsonb_build_object('firstKept', c->'first_kept_ordinal', 'droppedTokens', c->'dropped_tokens', 'budgetTokens', c->'budget_tokens')
+        into cut from (select e.payload->'cut' as c from run_events e where e.run_id = r.id and e.seq = 1
+          order by e.commit_seq limit 1) created where c is not null;
     end if;
+    if p ? 'window' and cut is not null and r.forked_at_seq is null then
+      select jsonb_build_object('messages', m.ordinal + 1, 'chain', m.chain, 'tokens', cut->'droppedTokens',
+          'budgetTokens', cut->'budgetTokens') into before
+        from messages m where m.lineage = r.lineage and m.ordinal = (cut->>'firstKept')::int - 1;
+    end if;
+    d := set_config('plan_cache_mode', 'force_generic_plan', true);
   end if;
   return jsonb_build_object('ok', true, 'run', to_jsonb(r), 'checkpoint', case when k.run_id is not null then to_jsonb(k) end,
     'policy_epoch', (select policy_epoch from tenants where id = r.tenant_id), 'from', case when known is not null then from_seq end)

@@ -1,5 +1,5 @@
 /** The first event of every run: a new one, a fork, a workflow, a child. */
-import type { Carried } from '../../../core/carried.ts';
+import type { Carried, Handed } from '../../../core/carried.ts';
 import { conflict } from '../../../core/errors.ts';
 import type { NewEvent, RunKind } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -53,13 +53,14 @@ export function runCreated({ traceparent, ...origin }: RunOrigin): Created {
 }
 
 /** The fields that a run takes over from the run that it continues. */
-export function carriedFields({ calibration, containerId, steered = [] }: Carried = {}): Pick<
-  Created['payload'],
-  'calibration' | 'container_id' | 'steered'
-> {
+export function carriedFields({ calibration, containerId, steered = [], firstKept = 0, cut }: Carried = {}): Handed {
   return {
     ...(calibration && { calibration }),
     ...(containerId !== undefined && { container_id: containerId }),
     ...(steered.length > 0 && { steered }),
+    ...(cut &&
+      firstKept > 0 && {
+        cut: { first_kept_ordinal: firstKept, dropped_tokens: cut.droppedTokens, budget_tokens: cut.budgetTokens },
+      }),
   };
 }

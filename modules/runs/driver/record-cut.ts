@@ -10,7 +10,7 @@ export function recordCut(drive: Drive, resolved: ResolvedModel): FittedContext 
   const { log, context } = drive;
   const source = sourceOf(drive);
   const fitted = fitContext(source, askedOf(source.limits, resolved));
-  if (fitted.dropped === (log.state.firstKept ?? 0)) return fitted;
+  if (fitted.dropped === (log.state.firstKept ?? 0) && !log.state.cut?.isInherited) return fitted;
   const { room, dropped, droppedTokens } = fitted;
   appendEvent(
     log,

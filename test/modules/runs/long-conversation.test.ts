@@ -39,6 +39,9 @@ describe('A conversation longer than what models are sent of it', () => {
     return found;
   };
 
+  const cutsOf = async (run: string) =>
+    (await engine.log(run)).flatMap((event) => (event.type === 'context.transformed' ? [event.payload] : []));
+
   it('is read from the first message that they are sent', async () => {
     engine.say(() => text('noted'));
     const run = await talk({ agent: await engine.agent(limited) });
@@ -63,8 +66,7 @@ describe('A conversation longer than what models are sent of it', () => {
     for (const forgets of [false, true]) {
       engine.say(() => text('noted'));
       const run = await talk({ agent: await engine.agent(limited), forgets });
-      const cuts = (await engine.log(run)).filter(({ type }) => type === 'context.transformed');
-      seen.push({ sent: sent(), cuts: cuts.map(({ payload }) => payload) });
+      seen.push({ sent: sent(), cuts: await cutsOf(run) });
     }
     assert.deepEqual(seen[0], seen[1]);
   });
@@ -83,6 +85,46 @@ describe('A conversation longer than what models are sent of it', () => {
       if (status === 'completed') await driven;
       else await assert.rejects(driven, /message 6 does not fit its hash/);
     }
+  });
+
+  /** A run on one thread for each of `MESSAGES`, all ended but the last, which nobody has driven. */
+  async function talkByRuns(agent: string): Promise<string> {
+    let last: { run: string; thread: string } | undefined;
+    for (const message of MESSAGES) {
+      if (last) await engine.finish(last.run);
+      last = await engine.start(agent, long(150, `${message} `), { threadId: last?.thread });
+    }
+    return last?.run ?? '';
+  }
+
+  it('is read from there by the next run of its thread, which sends the same and says in its log where it began', async () => {
+    const agent = await engine.agent(limited);
+    engine.say(() => text('noted'));
+    await talk({ agent });
+    const byTurns = sent();
+    engine.say(() => text('noted'));
+    const run = await talkByRuns(agent);
+    // As the run before has left it: of three turns one was sent.
+    const { before, messages, checkpoint } = await read(run, true);
+    assert.deepEqual([before?.messages, messages.length, checkpoint], [4, 2, null]);
+    await engine.finish(run);
+    assert.deepEqual(sent(), byTurns);
+    assert.deepEqual(
+      (await cutsOf(run)).map((cut) => cut.first_kept_ordinal),
+      [6],
+    );
+  });
+
+  it('is read from there by a run of its thread whose own cut is the same, which says so, too', async () => {
+    const agent = await engine.agent(limited);
+    engine.say(() => text('noted'));
+    const run = await talkByRuns(agent);
+    await engine.finish(run);
+    const { thread_id: threadId } = (await read(run, undefined)).run;
+    const next = await engine.start(agent, 'short', { threadId });
+    await engine.finish(next.run);
+    assert.deepEqual(await cutsOf(next.run), await cutsOf(run));
+    assert.equal((await cutsOf(next.run)).length, 1);
   });
 
   it('is read whole again where a model of the run takes more of it', async () => {

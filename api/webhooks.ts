@@ -14,13 +14,20 @@ import {
   type DeliveryRow,
   type WebhookRow,
 } from '../modules/webhooks/write-webhooks.ts';
+import { hasLogin } from '../lib/has-login.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
 const protocol = new RegExp(`^(${CHANNEL_PROTOCOLS.join('|')})$`);
 const message = `must be an ${CHANNEL_PROTOCOLS.join(' or ')} URL`;
-const url = z.url({ protocol, message }).max(2000);
+const url = z
+  .url({ protocol, message })
+  .max(2000)
+  .refine(
+    (given) => !hasLogin(given),
+    'has a user name or a password: deliveries are signed instead (docs/webhooks.md)',
+  );
 const events = z
   .array(
     z

@@ -4,6 +4,7 @@ import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { z } from 'zod';
 import { badRequest, notFound } from '../../core/errors.ts';
+import { hasLogin } from '../../lib/has-login.ts';
 import { requireReadableRun } from '../../modules/runs/read-runs.ts';
 import {
   createPushConfig,
@@ -25,15 +26,14 @@ type PushOperations = Pick<
 /** A header's value. */
 const printable = z.string().regex(/^[\x20-\x7e]+$/, 'has characters that no header takes');
 
-/** Requests refuse credentials in a URL, and showing it would show them. */
 const NO_PASSWORD = 'has a user name or a password, which belong into authentication';
 
 const wanted = z.object({
   id: z.string().max(200),
   url: z
-    .url({ protocol: /^https?$/, abort: true })
+    .url({ protocol: /^https?$/ })
     .max(2000)
-    .refine((url) => new URL(url).username === '' && new URL(url).password === '', NO_PASSWORD),
+    .refine((url) => !hasLogin(url), NO_PASSWORD),
   token: z.union([z.literal(''), printable.max(4096)]),
   authentication: z.object({ scheme: printable.max(100), credentials: printable.max(8192) }).optional(),
 });

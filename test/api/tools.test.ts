@@ -140,6 +140,12 @@ describe('tools over HTTP', () => {
       { transport: { type: 'http', endpoint: 'ftp://x' } },
       'body.transport.endpoint',
     ],
+    [
+      'a password in the endpoint',
+      400,
+      { transport: { type: 'mcp_http', endpoint: 'https://me:hidden@mcp.example' } },
+      'body.transport.endpoint',
+    ],
     ['a transport that nobody knows', 400, { transport: { type: 'pigeon' } }, 'body.transport.type'],
     [
       'a header that would end the line',

@@ -420,6 +420,9 @@ for (const mode of DOMAIN_MODES) {
       assert.match(far.json.detail, /^body\.events\.1 is no .*; the families are .*\bwait\b/);
       assert.doesNotMatch(far.json.detail, /approval/);
       assert.equal((await call('POST', '/v1/webhooks', { url: 'ftp://x', events: ['*'] })).status, 400);
+      const login = await call('POST', '/v1/webhooks', { url: 'https://me:hidden@ops.example', events: ['*'] });
+      assert.deepEqual([login.status, login.json.errors[0].path], [400, 'body.url']);
+      assert.doesNotMatch(login.text, /hidden/);
       const { id } = await hook(['*']);
       await startRun();
       assert.equal((await call('DELETE', `/v1/webhooks/${id}`)).status, 204);

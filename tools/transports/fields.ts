@@ -1,5 +1,6 @@
 /** Fields that transports share. */
 import { z } from 'zod';
+import { hasLogin } from '../../lib/has-login.ts';
 import { HEADERS_NOT_TO_SET } from '../egress.ts';
 import { HIDDEN } from '../redact.ts';
 
@@ -9,7 +10,10 @@ const hiddenMessage = { message: `"${HIDDEN}" stands for a value that is not sho
 /** Text that is not one of our own placeholders. */
 export const shownText = (maxChars: number) => z.string().max(maxChars).refine(isShown, hiddenMessage);
 
-export const endpoint = z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).max(2000);
+export const endpoint = z
+  .url({ protocol: /^https?$/, message: 'must be an http or https URL' })
+  .max(2000)
+  .refine((url) => !hasLogin(url), 'has a user name or a password: send `Authorization` in `headers`, with a secret');
 
 /** Null counts as absent. */
 export const headers = z

@@ -179,6 +179,8 @@ export const LIMITS = {
   putBacks: 720,
   /** Time a driver holds a run before it lets others have their turn, in ms. */
   sliceMs: 30_000,
+  /** How soon a process sees that somebody has paused or limited a queue, in ms. */
+  queueLookMs: 1000,
   /** How long a driver holds its run for queued calls that its own process makes, in ms. */
   attachedMs: 200,
   /** Steps after which a checkpoint is saved within a turn. */

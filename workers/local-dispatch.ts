@@ -18,7 +18,11 @@ export interface LocalDispatch<R> {
   idle: () => Promise<void>;
 }
 
-export type LocalDuty = Duty & Required<Pick<Duty, 'slots' | 'process'>>;
+export type LocalDuty = Duty &
+  Required<Pick<Duty, 'slots' | 'process'>> & {
+    /** Whether nothing may bypass the queue now. */
+    isHeld: () => boolean;
+  };
 
 /** Dispatches turns, in the slots of their queue. */
 export function dispatchTurns(context: Context, duty: LocalDuty): LocalDispatch<ReserveSlot> {
@@ -94,9 +98,12 @@ async function sendLater({ queues, order }: Context, job: ToolCallJob, waitMs: n
   await sendJobs(queues, [sent]);
 }
 
-/** Takes a slot of the process and one of the tenant; undefined if either is missing or the process is about to stop. */
-export function take({ draining, process, slots }: LocalDuty, tenantId: string): (() => void) | undefined {
-  if (draining()) return undefined;
+/**
+ * Takes a slot of the process and one of the tenant; undefined if either is missing, the queue is held, or the process is about
+ * to stop.
+ */
+export function take({ draining, isHeld, process, slots }: LocalDuty, tenantId: string): (() => void) | undefined {
+  if (draining() || isHeld()) return undefined;
   const leaveProcess = process.tryEnter();
   if (!leaveProcess) return undefined;
   const giveBack = slots.take(tenantId);

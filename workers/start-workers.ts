@@ -16,6 +16,7 @@ import type { Duty } from './handler.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
+import { watchHolds } from './watch-holds.ts';
 import { createProcessSlots } from './process-slots.ts';
 import {
   dispatchCalls,
@@ -45,11 +46,17 @@ export async function startWorkers(context: Context): Promise<Workers> {
   /** Errors already logged with their job; others are the queue's own, such as a lost worker. */
   const logged = new WeakSet();
   const following = followJobs(context, () => draining);
+  const bypassed = [...handlers.keys()].filter((name) => name in DISPATCHERS);
+  const watched = await Promise.all(
+    bypassed.map(async (name) => [name, await watchHolds(queues.queue(name), log)] as const),
+  );
+  const holds = new Map(watched);
   const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
     const process = createProcessSlots(concurrency);
-    const duty = { stop: stop.signal, draining: () => draining, slots, process };
+    const isHeld = () => holds.get(name)?.isHeld() ?? false;
+    const duty = { stop: stop.signal, draining: () => draining, isHeld, slots, process };
     const { dispatches = [], offers = {}, joining } = DISPATCHERS[name]?.(context, duty, concurrency) ?? {};
     locally.push(...dispatches);
     context.outbox.offerSlots(offers);
@@ -85,7 +92,8 @@ export async function startWorkers(context: Context): Promise<Workers> {
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
       const stopped = queues.stopWorkers(workers, graceMs);
       const idle = [...locally.map((each) => each.idle()), following.idle()];
-      const ended = Promise.all([stopped, reconciled, maintaining?.stop(), ...idle]);
+      const watches = [...holds.values()].map((each) => each.stop());
+      const ended = Promise.all([stopped, reconciled, maintaining?.stop(), ...watches, ...idle]);
       // Other connections close after the workers', in the rest of the time to stop (`modules/platform/closers.ts`).
       const mostMs = graceMs + WRITE_DOWN_MS + CLOSE_WORKER_MS;
       await withDeadline(ended, mostMs, 'work does not end, and is left to others').catch((err: unknown) =>

@@ -10,6 +10,7 @@ import type { AppParts } from '../kit/route.ts';
 import { BOARD as BASE, placeOnBoard, SIGN_IN, SIGN_OUT } from './board-paths.ts';
 import type { MountedBoard } from './mount-board.ts';
 import { signInPage, signOutPage } from './pages.ts';
+import { recordBoardAct } from './record-board-act.ts';
 import { runPage } from './run-page.ts';
 import { createSessionCookies, SESSION_MS } from './session-cookie.ts';
 import type { SessionCookies } from './session-cookie.ts';
@@ -48,7 +49,8 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     ctx.state.route = BASE;
     // With `no-referrer`, browsers would hide the origin of forms, which is checked below.
     ctx.set('Referrer-Policy', 'same-origin');
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') refuseOtherSites(ctx);
+    const isAct = ctx.method !== 'GET' && ctx.method !== 'HEAD';
+    if (isAct) refuseOtherSites(ctx);
     if (ctx.path === SIGN_IN && ctx.method === 'POST') return signIn(ctx, desk);
     if (ctx.path === SIGN_OUT) return signOut(ctx);
     const caller = await visitorOf(ctx, desk);
@@ -57,6 +59,7 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     const { board, turns } = await mounted();
     if (ctx.path.startsWith(RUNS)) return showRun(ctx, turns);
     ctx.set('Content-Security-Policy', BOARD_POLICY);
+    if (isAct) await recordBoardAct(context, caller, ctx);
     await board(ctx, next);
   };
 }

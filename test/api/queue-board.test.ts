@@ -118,6 +118,18 @@ describe('the queue board', () => {
     assert.equal((await signIn(api.key, { origin: 'https://evil.example' })).status, 403);
   });
 
+  it('puts what is done on it into the audit log, and nothing that is only looked at', async () => {
+    const since = new Date().toISOString();
+    for (const path of ['/api/queues/titles/pause', '/api/queues/titles/clean/completed', '/api/queues/titles/resume'])
+      assert.equal((await api.call('PUT', `${BOARD}${path}`, {})).status, 200, path);
+    await visit('/api/queues', { key: api.key });
+    const { json } = await api.call('GET', `/v1/audit?action=queue.operated&created_after=${since}`);
+    assert.deepEqual(
+      json.audit.map((row: AuditRow) => [row.actor.type, row.target.id, row.details]),
+      ['resume', 'clean/completed', 'pause'].map((act) => ['operator', 'titles', { act, method: 'PUT' }]),
+    );
+  });
+
   it('ends a session by signing out, and with the key that began it', async () => {
     const { json } = await api.call('POST', '/v1/api-keys', { body: { name: 'board', scopes: ['admin'] } });
     const cookie = await cookieOf(json.key);
@@ -129,6 +141,12 @@ describe('the queue board', () => {
     assert.equal(await status(), 401);
   });
 });
+
+interface AuditRow {
+  actor: { type: string };
+  target: { id: string };
+  details: unknown;
+}
 
 interface Card {
   id: string;

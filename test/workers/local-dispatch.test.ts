@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout } from 'node:timers/promises';
+import { Queue } from 'bullmq';
 import type { Context } from '../../modules/governance/context.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
@@ -419,6 +420,40 @@ describe('Locally dispatched turns', () => {
     await serve(2);
     await completed(run);
     assert.deepEqual(jobs, [run]);
+  });
+
+  it('wait in the queue while it is paused, at another process too, and so do calls', async () => {
+    const { queues } = engine.context;
+    const agent = await engine.agent({}, [{ name: 'held' }]);
+    const made = engine.tools.seen.length;
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'held') }) : text('done')));
+    // As another process does it: without a word to this one, but what it looks for.
+    const elsewhere = new Queue('turns', queues.queue('turns').opts);
+    try {
+      await queues.queue('tool-calls').pause();
+      await serve(2);
+      await elsewhere.pause();
+      await waitUntil('the pause is seen', async () => {
+        const slot = engine.context.outbox.reserveSlot(engine.tenantId);
+        slot?.leave();
+        return slot === undefined;
+      });
+      const { run } = await engine.start(agent, 'hello');
+      await waitUntil('the turn is in the queue', () => jobs.includes(run));
+      assert.equal(engine.model.requests.length, 0);
+      await elsewhere.resume();
+      await waitUntil(
+        'the call is in the queue',
+        async () => (await queues.queue('tool-calls').getPrioritizedCount()) > 0,
+      );
+      assert.equal(engine.tools.seen.length, made);
+      await queues.queue('tool-calls').resume();
+      await completed(run);
+      assert.equal(engine.tools.seen.length, made + 1);
+    } finally {
+      for (const name of ['turns', 'tool-calls']) await queues.queue(name).resume();
+      await elsewhere.close();
+    }
   });
 });
 

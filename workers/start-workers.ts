@@ -2,6 +2,7 @@
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance-acts.ts';
 import { CLOSE_WORKER_MS, WRITE_DOWN_MS } from '../jobs/backend.ts';
+import type { QueueName } from '../jobs/contracts.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import type { SlotReserves } from '../jobs/outbox.ts';
 import { SUBTASKS } from '../jobs/subtasks.ts';
@@ -16,7 +17,7 @@ import type { Duty } from './handler.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
-import { watchHolds } from './watch-holds.ts';
+import { watchHolds, type HoldWatch } from './watch-holds.ts';
 import { createProcessSlots } from './process-slots.ts';
 import {
   dispatchCalls,
@@ -46,11 +47,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
   /** Errors already logged with their job; others are the queue's own, such as a lost worker. */
   const logged = new WeakSet();
   const following = followJobs(context, () => draining);
-  const bypassed = [...handlers.keys()].filter((name) => name in DISPATCHERS);
-  const watched = await Promise.all(
-    bypassed.map(async (name) => [name, await watchHolds(queues.queue(name), log)] as const),
-  );
-  const holds = new Map(watched);
+  const holds = await watchAll(context, [...handlers.keys()]);
   const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
@@ -127,6 +124,14 @@ const DISPATCHERS: Readonly<Record<string, (context: Context, duty: LocalDuty, c
     return { dispatches: [looks, children], offers, joining: looks.joining };
   },
 };
+
+/** The watch of each queue that this process may bypass. */
+async function watchAll({ queues, log }: Context, names: readonly QueueName[]): Promise<Map<string, HoldWatch>> {
+  const bypassed = names.filter((name) => name in DISPATCHERS);
+  return new Map(
+    await Promise.all(bypassed.map(async (name) => [name, await watchHolds(queues.queue(name), log)] as const)),
+  );
+}
 
 /** Queues whose workers drive runs, and so ask models. */
 const DRIVING: readonly string[] = [TURNS.name, SUBTASKS.name];

@@ -18,8 +18,9 @@ export class DataDirError extends Error {
 export function ofDataDir(dataDir: string, error: unknown): unknown {
   if (isFull(error)) return new DataDirError(dataDir, 'no space is left', error);
   if (!(error instanceof Error)) return new DataDirError(dataDir, 'its files cannot be read or written', error);
-  // PGlite's only word for a database that does not start.
+  // PGlite's only words for a database that does not start.
   if (error.message.startsWith('PGlite failed to initialize')) return new DataDirError(dataDir, error.message, error);
+  if (error.message.startsWith('Aborted(')) return new DataDirError(dataDir, 'its files are damaged', error);
   return error;
 }
 

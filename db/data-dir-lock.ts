@@ -1,7 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** The holder of a data directory. A pid alone says little: it is reused, and in a container it is always 1. */
 interface Holder {
@@ -10,9 +21,16 @@ interface Holder {
   /** Start of the process in clock ticks since boot; null if the system does not say. */
   startTime: string | null;
   bootId: string | null;
+  /** Its namespace of pids (pid_namespaces(7)): of another container's pids nothing can be said. Absent in older locks. */
+  pidNamespace?: string | null;
   host: string;
   since: string;
 }
+
+/** How often a holder shows that it lives, and for how long it must not have, where its pid says nothing. */
+const BEAT_MS = 2000;
+const SILENCE_MS = 15_000;
+const LOOK_MS = 250;
 
 export interface DataDirLock {
   /** Whether a dead process had left it. */
@@ -33,19 +51,41 @@ export class DataDirLockedError extends Error {
 
 /**
  * Locks the directory for this process, and creates it (0700) if missing: PGlite does not notice if two processes write the
- * same files. @throws DataDirLockedError if a live process holds it.
+ * same files. `onLost`: another process has it now, since this one stood still for so long; nothing may be written any more.
+ * @throws DataDirLockedError if a live process holds it.
  */
-export function lockDataDir(dataDir: string): DataDirLock {
+export async function lockDataDir(dataDir: string, onLost: () => void = () => undefined): Promise<DataDirLock> {
   makeDataDir(dataDir);
   const path = join(dataDir, 'lock');
   const mine = describeSelf();
-  const tookOver = acquire({ path, dataDir, mine });
+  const isMine = () => readHolder(path)?.token === mine.token;
+  const tookOver = await acquire({ path, dataDir, mine });
+  const beat = () => {
+    if (isMine()) return showLife(path, mine);
+    clearInterval(beating);
+    onLost();
+  };
+  const beating = setInterval(beat, BEAT_MS).unref();
   return {
     tookOver,
     release() {
-      if (readHolder(path)?.token === mine.token) rmSync(path, { force: true });
+      clearInterval(beating);
+      if (!isMine()) return;
+      rmSync(beatOf(path), { force: true });
+      rmSync(path, { force: true });
     },
   };
+}
+
+const beatOf = (path: string): string => `${path}.beat`;
+
+/** The file system keeps the time, so that two machines need not agree on it. */
+function showLife(path: string, { token }: Holder): void {
+  try {
+    writeFileSync(beatOf(path), token, { mode: 0o600 });
+  } catch {
+    // A full disk takes no beat, but the time of the file that is there.
+  }
 }
 
 /** One level at a time: Node's recursive mkdir hangs on file systems without folders, such as /proc. */
@@ -77,13 +117,51 @@ interface Claim {
 }
 
 /** Returns whether the lock was taken over from a dead holder. */
-function acquire(claim: Claim): boolean {
+async function acquire(claim: Claim): Promise<boolean> {
   for (;;) {
     if (create(claim)) return false;
     const holder = readHolder(claim.path);
     if (holder === undefined) continue;
-    if (isAlive(holder)) throw new DataDirLockedError(claim.dataDir, holder);
-    if (takeOver(claim, holder)) return true;
+    if (saysItsPid(holder) ? isAlive(holder) : await isHeard(claim, holder))
+      throw new DataDirLockedError(claim.dataDir, holder);
+    if (await takeOver(claim, holder)) return true;
+  }
+}
+
+/** Whether the holder's pid is one of ours: not that of another container, machine or boot. */
+function saysItsPid({ bootId, pidNamespace = null }: Holder): boolean {
+  const [boot, namespace] = [readBootId(), readPidNamespace()];
+  if (boot !== null && bootId !== null && boot !== bootId) return false;
+  return namespace === null || pidNamespace === null || namespace === pidNamespace;
+}
+
+/** Whether the holder shows that it lives, or did within `SILENCE_MS`. */
+async function isHeard({ path, mine }: Claim, holder: Holder): Promise<boolean> {
+  const first = lastSignOf(path);
+  for (;;) {
+    // Released, or taken over: the caller looks again, and takes over nothing of this holder's.
+    if (readHolder(path)?.token !== holder.token) return false;
+    const sign = lastSignOf(path);
+    if (sign > first) return true;
+    if (timeOf(path, mine) - sign >= SILENCE_MS) return false;
+    await delay(LOOK_MS);
+  }
+}
+
+/** In ms, by the clock of the file system. */
+function lastSignOf(path: string): number {
+  const times = [path, beatOf(path)].map((file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+  return Math.max(...times);
+}
+
+/** The present time, by the clock of the file system. */
+function timeOf(path: string, { token }: Holder): number {
+  const probe = `${path}.${token}.probe`;
+  writeFileSync(probe, '');
+  try {
+    return statSync(probe).mtimeMs;
+  } finally {
+    rmSync(probe, { force: true });
   }
 }
 
@@ -106,9 +184,9 @@ function create({ path, mine }: Claim): boolean {
  * Several processes may find the same dead holder. A second lock, named after it, decides who replaces it; under that lock the
  * first one is read again, since another process may have been quicker. False: look again.
  */
-function takeOver(claim: Claim, dead: Holder): boolean {
+async function takeOver(claim: Claim, dead: Holder): Promise<boolean> {
   const guard: Claim = { ...claim, path: `${claim.path}.${dead.token}` };
-  acquire(guard);
+  await acquire(guard);
   try {
     if (readHolder(claim.path)?.token !== dead.token) return false;
     const draft = `${claim.path}.${claim.mine.token}.draft`;
@@ -138,9 +216,9 @@ function readHolder(path: string): Holder | undefined {
   }
 }
 
+/** By its pid. */
 function isAlive(holder: Holder): boolean {
   const bootId = readBootId();
-  if (bootId !== null && holder.bootId !== null && bootId !== holder.bootId) return false;
   const startTime = readStartTime(holder.pid);
   if (startTime !== null && holder.startTime !== null) return startTime === holder.startTime;
   if (bootId !== null && startTime === null) return false;
@@ -164,6 +242,7 @@ function describeSelf(): Holder {
     pid: process.pid,
     startTime: readStartTime(process.pid),
     bootId: readBootId(),
+    pidNamespace: readPidNamespace(),
     host: hostname(),
     since: new Date().toISOString(),
   };
@@ -172,6 +251,14 @@ function describeSelf(): Holder {
 function readBootId(): string | null {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return null;
+  }
+}
+
+function readPidNamespace(): string | null {
+  try {
+    return readlinkSync('/proc/self/ns/pid');
   } catch {
     return null;
   }

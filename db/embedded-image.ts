@@ -29,7 +29,7 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
   if (cluster === undefined || existsSync(cluster)) return;
   const image = join(images, await nameImage());
   await makeOnce(image, async (folder) => void (await migrate({ databaseUrl: undefined, dataDir: folder })));
-  const lock = lockDataDir(dataDir);
+  const lock = await lockDataDir(dataDir);
   const half = `${cluster}.new`;
   try {
     if (existsSync(cluster)) return;

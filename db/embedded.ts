@@ -27,9 +27,10 @@ export const clusterIn = (dataDir: string): string | undefined =>
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
   let lock: DataDirLock | undefined;
   try {
-    lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
+    const panic = watchForPanic(dataDir, options);
+    lock = dataDir === IN_MEMORY ? undefined : await lockDataDir(dataDir, () => panic.raise(LOST));
     const pglite = await openPglite(clusterIn(dataDir) ?? IN_MEMORY_URL);
-    const database = createDatabase({ pglite, lock, dataDir, options });
+    const database = createDatabase({ pglite, lock, panic, options });
     await prepare(database);
     return database;
   } catch (error) {
@@ -65,12 +66,11 @@ async function prepare(database: Database): Promise<void> {
 interface Parts {
   pglite: PGlite;
   lock: DataDirLock | undefined;
-  dataDir: string;
+  panic: PanicWatch;
   options: DatabaseOptions;
 }
 
-function createDatabase({ pglite, lock, dataDir, options }: Parts): Database {
-  const panic = watchForPanic(dataDir, options);
+function createDatabase({ pglite, lock, panic, options }: Parts): Database {
   const pool = openPool(pglite, { panic, options });
   const { app, maintenance, owner, queue } = pool.as;
 
@@ -98,32 +98,43 @@ function createDatabase({ pglite, lock, dataDir, options }: Parts): Database {
   return database;
 }
 
+/** What a process meets with that stood still while another one took over its directory. */
+const LOST = 'another process, which has taken over the directory';
+
 interface PanicWatch {
   /** The error that stopped the database. */
   error: () => Error | undefined;
+  /** Stops it. */
+  raise: (met: string) => void;
   watch: (client: pg.Client) => void;
 }
 
 /** Postgres would stop after a panic and recover from what it has written; PGlite would continue regardless. */
 function watchForPanic(dataDir: string, { onBroken }: DatabaseOptions): PanicWatch {
   let broken: Error | undefined;
-  const onErrorMessage = ({ severity, message }: { severity?: string; message: string }) => {
-    if (broken || severity !== 'PANIC') return;
+  const connections = new Set<EventEmitter>();
+  const raise = (met: string) => {
+    if (broken) return;
     broken = new Error(
-      `The database is closed: in ${dataDir} it has met with "${message}". What was committed is kept; start again when that is mended.`,
+      `The database is closed: in ${dataDir} it has met with "${met}". What was committed is kept; start again when that is mended.`,
     );
     onBroken?.(broken);
+    for (const connection of connections) tell(connection);
   };
+  // Statements sent behind the panicking one are never answered, so their callers are told here. A client that has ended
+  // has no listeners.
+  const tell = (connection: EventEmitter) =>
+    setImmediate(() => connection.listenerCount('error') > 0 && connection.emit('error', broken));
   return {
     error: () => broken,
+    raise,
     watch(client) {
       const { connection } = client as unknown as { connection: EventEmitter };
-      connection.on('errorMessage', (message: { severity?: string; message: string }) => {
-        onErrorMessage(message);
-        // Statements sent behind the panicking one are never answered, so their callers are told here. A client that has ended
-        // has no listeners.
-        const tell = () => connection.listenerCount('error') > 0 && connection.emit('error', broken);
-        if (broken) setImmediate(tell);
+      connections.add(connection);
+      client.once('end', () => connections.delete(connection));
+      connection.on('errorMessage', ({ severity, message }: { severity?: string; message: string }) => {
+        if (severity === 'PANIC') raise(message);
+        else if (broken) tell(connection);
       });
     },
   };

@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
@@ -9,6 +19,7 @@ import { DataDirLockedError, lockDataDir } from '../../db/data-dir-lock.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { createTestServices } from '../support/database.ts';
 import { compiledOf } from '../support/processes.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 describe('the lock of the data directory', () => {
   let parent: string;
@@ -28,8 +39,8 @@ describe('the lock of the data directory', () => {
   /** A process that takes the lock, says how it went, and stays. */
   async function holdElsewhere(): Promise<{ child: ChildProcess; said: string }> {
     const module = await compiledOf('db/data-dir-lock.ts');
-    const code = `import(${JSON.stringify(module)}).then(({ lockDataDir }) => {
-      try { console.log(lockDataDir(${JSON.stringify(directory)}).tookOver ? 'taken over' : 'taken'); }
+    const code = `import(${JSON.stringify(module)}).then(async ({ lockDataDir }) => {
+      try { console.log((await lockDataDir(${JSON.stringify(directory)})).tookOver ? 'taken over' : 'taken'); }
       catch (error) { console.log(error.name); }
       setInterval(() => {}, 1000);
     });`;
@@ -48,50 +59,47 @@ describe('the lock of the data directory', () => {
     await exited;
   }
 
-  it('makes the directory for its owner alone', () => {
-    const lock = lockDataDir(directory);
+  it('makes the directory for its owner alone', async () => {
+    const lock = await lockDataDir(directory);
     assert.equal(statSync(directory).mode & 0o777, 0o700);
     assert.equal(lock.tookOver, false);
     lock.release();
   });
 
-  it('says which variable names what can be no directory: a file, what is below one, a place that takes none', () => {
+  it('says which variable names what can be no directory: a file, what is below one, a place that takes none', async () => {
     mkdirSync(directory, { recursive: true });
     const file = join(directory, 'file');
     writeFileSync(file, '');
     for (const wrong of [file, join(file, 'a', 'b'), '/proc/drover/data'])
-      assert.throws(() => lockDataDir(wrong), /^Error: DROVER_DATA_DIR is .* cannot be used as a directory: /);
+      await assert.rejects(lockDataDir(wrong), /^Error: DROVER_DATA_DIR is .* cannot be used as a directory: /);
     rmSync(file);
   });
 
-  it('is free again once it is released, and leaves nothing behind', () => {
-    lockDataDir(directory).release();
-    const lock = lockDataDir(directory);
+  it('is free again once it is released, and leaves nothing behind', async () => {
+    (await lockDataDir(directory)).release();
+    const lock = await lockDataDir(directory);
     assert.equal(lock.tookOver, false);
     lock.release();
     assert.deepEqual(readdirSync(directory), []);
   });
 
-  it('refuses a second holder in the same process and says who has it', () => {
-    const lock = lockDataDir(directory);
-    assert.throws(
-      () => lockDataDir(directory),
-      (error) => {
-        assert.ok(error instanceof DataDirLockedError);
-        assert.match(error.message, new RegExp(`in use by process ${process.pid} `));
-        assert.match(error.message, /DROVER_DATA_DIR/);
-        return true;
-      },
-    );
+  it('refuses a second holder in the same process and says who has it', async () => {
+    const lock = await lockDataDir(directory);
+    await assert.rejects(lockDataDir(directory), (error) => {
+      assert.ok(error instanceof DataDirLockedError);
+      assert.match(error.message, new RegExp(`in use by process ${process.pid} `));
+      assert.match(error.message, /DROVER_DATA_DIR/);
+      return true;
+    });
     lock.release();
   });
 
   it('refuses while another process holds it, and takes over when that one was killed', async () => {
     const { child, said } = await holdElsewhere();
     assert.equal(said, 'taken');
-    assert.throws(() => lockDataDir(directory), new RegExp(`process ${child.pid} `));
+    await assert.rejects(lockDataDir(directory), new RegExp(`process ${child.pid} `));
     await kill(child);
-    const lock = lockDataDir(directory);
+    const lock = await lockDataDir(directory);
     assert.equal(lock.tookOver, true);
     lock.release();
     assert.deepEqual(readdirSync(directory), []);
@@ -104,34 +112,73 @@ describe('the lock of the data directory', () => {
     assert.deepEqual(said.toSorted(), ['DataDirLockedError', 'DataDirLockedError', 'DataDirLockedError', 'taken over']);
   });
 
-  it('knows a process of another boot, and one that has the same pid by chance, for dead', () => {
-    for (const change of [{ bootId: 'another' }, { startTime: '1' }]) {
-      lockDataDir(directory);
-      const path = join(directory, 'lock');
-      const holder = JSON.parse(readFileSync(path, 'utf8')) as object;
-      writeFileSync(path, JSON.stringify({ ...holder, ...change }));
-      const lock = lockDataDir(directory);
-      assert.equal(lock.tookOver, true);
-      lock.release();
-    }
+  /** Changes what the lock says of its holder. */
+  const pretend = (change: Record<string, string>) => {
+    const path = join(directory, 'lock');
+    const holder = JSON.parse(readFileSync(path, 'utf8')) as object;
+    writeFileSync(path, JSON.stringify({ ...holder, ...change }));
+  };
+  /** As if the holder had shown no life for that long. */
+  const silentFor = (seconds: number) => {
+    const at = Date.now() / 1000 - seconds;
+    for (const name of readdirSync(directory)) utimesSync(join(directory, name), at, at);
+  };
+
+  it('knows a process that has the same pid by chance for dead', async () => {
+    await lockDataDir(directory);
+    pretend({ startTime: '1' });
+    const lock = await lockDataDir(directory);
+    assert.equal(lock.tookOver, true);
+    lock.release();
   });
 
-  it('takes over a lock that cannot be read, and one whose taking over was cut short', () => {
-    lockDataDir(directory).release();
+  for (const [where, change] of [
+    ['in another container', { pidNamespace: 'pid:[1]', pid: '1' }],
+    ['on another machine, or of another boot', { bootId: 'another' }],
+  ] as const) {
+    it(`refuses while a process ${where} shows that it lives, whatever its pid is here`, async () => {
+      const lock = await lockDataDir(directory);
+      pretend(change);
+      const refused = assert.rejects(lockDataDir(directory), DataDirLockedError);
+      writeFileSync(join(directory, 'lock.beat'), '');
+      await refused;
+      lock.release();
+    });
+
+    it(`takes over from a process ${where} that has been silent`, async () => {
+      await lockDataDir(directory);
+      pretend(change);
+      silentFor(20);
+      const lock = await lockDataDir(directory);
+      assert.equal(lock.tookOver, true);
+      lock.release();
+      assert.deepEqual(readdirSync(directory), []);
+    });
+  }
+
+  it('tells a holder that another one has taken it, who had stood still for too long', async () => {
+    const lost = new Promise<void>((resolve) => void lockDataDir(directory, resolve));
+    await waitUntil('it is held', async () => existsSync(join(directory, 'lock')));
+    pretend({ token: 'of another' });
+    await lost;
+  });
+
+  it('takes over a lock that cannot be read, and one whose taking over was cut short', async () => {
+    (await lockDataDir(directory)).release();
     writeFileSync(join(directory, 'lock'), '');
     writeFileSync(join(directory, 'lock.unreadable'), '{"token":"half-way"');
-    const lock = lockDataDir(directory);
+    const lock = await lockDataDir(directory);
     assert.equal(lock.tookOver, true);
     lock.release();
     assert.deepEqual(readdirSync(directory), []);
   });
 
-  it('does not take away the lock of one who came later', () => {
-    const first = lockDataDir(directory);
+  it('does not take away the lock of one who came later', async () => {
+    const first = await lockDataDir(directory);
     rmSync(join(directory, 'lock'));
-    const second = lockDataDir(directory);
+    const second = await lockDataDir(directory);
     first.release();
-    assert.throws(() => lockDataDir(directory), DataDirLockedError);
+    await assert.rejects(lockDataDir(directory), DataDirLockedError);
     second.release();
   });
 

@@ -66,7 +66,7 @@ describe('A new data directory', () => {
 
   it('is refused to a second process while the first one holds it', async () => {
     const dataDir = join(parent, 'data');
-    const lock = lockDataDir(dataDir);
+    const lock = await lockDataDir(dataDir);
     await assert.rejects(beginDataDir(dataDir), DataDirLockedError);
     lock.release();
     assert.deepEqual(readdirSync(dataDir), []);

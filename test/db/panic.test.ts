@@ -1,11 +1,12 @@
 /** What the embedded database does where its disk fails it; its subject is SQL. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
 import { isDatabaseAway, type DatabaseOptions } from '../../db/database.ts';
 import { openDatabase } from '../../db/open-database.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 describe('An embedded database that cannot write what it has to', () => {
   let parent: string;
@@ -42,6 +43,20 @@ describe('An embedded database that cannot write what it has to', () => {
     const { rows } = await again.asOwner((client) => client.query('select answer from kept order by 1 desc limit 1'));
     assert.deepEqual(rows, [{ answer: 42 }]);
     await again.close();
+  });
+
+  it('writes nothing more once another process has taken over its directory', async () => {
+    const told: Error[] = [];
+    const database = await open({ onBroken: (error) => told.push(error) });
+    writeFileSync(join(parent, 'lock'), JSON.stringify({ token: 'of another' }));
+    await waitUntil('it is told', async () => told.length > 0);
+    assert.match(told[0]?.message ?? '', /another process, which has taken over the directory/);
+    await assert.rejects(
+      database.asOwner((client) => client.query('create table late as select 1 as n')),
+      isDatabaseAway,
+    );
+    await database.close();
+    assert.ok(existsSync(join(parent, 'lock')), 'the lock is the other process’s');
   });
 
   it('goes on where the file of a table could not grow, and has its next writes', async () => {

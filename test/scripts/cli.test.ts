@@ -483,7 +483,7 @@ describe('drover, the command line', function () {
       assert.equal(first.code, 0, first.err);
       assert.equal(readFileSync(join(dir, 'api-key'), 'utf8').trim().length > 20, true);
       assert.match((await drover(['audit', 'list'], env)).out, /api_key\.created/);
-      const lock = lockDataDir(dir);
+      const lock = await lockDataDir(dir);
       const held = await drover(['runs', 'list'], env);
       lock.release();
       assert.equal(held.code, 3);

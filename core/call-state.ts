@@ -64,7 +64,7 @@ export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>):
     case 'tool.succeeded':
       return { ...call, status: 'succeeded', ...untrustedOf(event) };
     case 'tool.failed':
-      return { ...call, status: 'failed' };
+      return { ...call, status: 'failed', ...untrustedOf(event) };
     case 'tool.denied':
       return { ...call, status: 'denied' };
     case 'tool.unknown':

@@ -16,7 +16,8 @@ export type Settlement =
     }
   /**
    * `output`: the tool's answer despite the failure. `remote`: work that goes on and must be cancelled. `origin`: the message
-   * is Drover's, not the tool's. `perhapsIn`: see below, for calls without an answer.
+   * is Drover's, not the tool's. `perhapsIn`: see below, for calls without an answer. `untrusted`: nobody vouches for the
+   * message, even if the tool is trusted.
    */
   | {
       status: 'failed';
@@ -27,6 +28,7 @@ export type Settlement =
       replaced?: number | undefined;
       remote?: RemoteWork | undefined;
       origin?: Extract<MessageOrigin, 'drover'> | undefined;
+      untrusted?: true | undefined;
     }
   /** `saysWhy`: the model reads the message, too. */
   | {

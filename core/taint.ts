@@ -23,13 +23,24 @@ export function isTaintedInput({ attachments = [], untrusted }: Pick<TurnInput, 
   );
 }
 
-/** The initial taint of a turn: from what is unread, and from its own message or the turn that it continues. */
+/** What a turn starts with: its message, or the turn that it continues and whose message was read there. */
+export interface Start {
+  input: Pick<TurnInput, 'attachments' | 'untrusted'>;
+  continues?: { untrusted?: true | undefined } | undefined;
+}
+
+/** Whether a turn's own start brings untrusted content. */
+export function isTaintedStart({ input, continues }: Start): boolean {
+  return continues ? continues.untrusted === true : isTaintedInput(input);
+}
+
+/** The initial taint of a turn: from what is unread, and from its own start. */
 export function taintOfStart(
   { unread = [], untrustedUnread = [] }: Unread & { unread?: readonly TurnInput[] },
   event: Extract<RunEvent, { type: 'turn.started' }>,
 ): Taint {
-  const { input, continues } = event.payload;
-  const isTainted = continues ? continues.untrusted : [...unread, input].some(isTaintedInput);
+  const { continues } = event.payload;
+  const isTainted = isTaintedStart(event.payload) || (!continues && unread.some(isTaintedInput));
   const known = untrustedUnread.length > 0 ? { untrusted: untrustedUnread } : {};
   return isTainted ? { ...known, ...taintedBy(known, event) } : known;
 }

@@ -2,6 +2,7 @@
 import type { HandoffContext, HandoffLink, HandoffStatus, Urgency } from '../core/handoff.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { hasReadUntrusted } from './unread.ts';
 
 /** What carries a handoff: the workflow of its task, the thread's next run, or a separate run. */
 export type HandoffCarrier = 'workflow' | 'thread' | 'run';
@@ -139,18 +140,13 @@ export async function findHandedTo(tx: Tx, threadId: string): Promise<string | u
   return row?.agent;
 }
 
-/**
- * Whether its source, or the target that returned it, had read content that nobody vouches for. A turn cancelled midway has no
- * answer, so its calls are examined.
- */
-export async function isHandedUntrusted(tx: Tx, id: string): Promise<boolean> {
-  const rows = await tx.query(
-    `select from handoffs h join runs r on r.id in (h.source_run_id, h.target_run_id)
-     where h.id = $1 and (r.trust = 'untrusted'
-       or exists (select from tool_calls k where k.run_id = r.id and k.trust = 'untrusted' and k.output is not null)) limit 1`,
-    [id],
-  );
-  return rows.length > 0;
+/** Whether its source, or the target that returned it, had read content that nobody vouches for. */
+export async function isHandedUntrusted(
+  tx: Tx,
+  { source_run_id: source, target_run_id: target }: Pick<HandoffRow, 'source_run_id' | 'target_run_id'>,
+): Promise<boolean> {
+  if (source !== null && (await hasReadUntrusted(tx, source))) return true;
+  return target !== null && hasReadUntrusted(tx, target);
 }
 
 /** The last handoff of each task. */

@@ -1,7 +1,6 @@
-/** What a run has read of content that nobody vouches for, and no model has answered to (docs/security.md). */
+/** What a run has read of content that nobody vouches for, and what of it no model has answered to (docs/security.md). */
 import type { GivenMemory } from '../core/memory/prompt.ts';
-import type { TurnInput } from '../core/events.ts';
-import { isTaintedInput } from '../core/taint.ts';
+import { isTaintedStart, type Start } from '../core/taint.ts';
 import type { Tx } from './database.ts';
 import { edgeEvent } from './run-log.ts';
 
@@ -9,7 +8,20 @@ import { edgeEvent } from './run-log.ts';
 const BRINGING = ['run.created', 'run.forked', 'turn.started', 'message.dequeued', 'memory.retrieved'];
 
 interface BringingEvent {
-  payload: { untrusted?: boolean; input?: Pick<TurnInput, 'attachments' | 'untrusted'>; entries?: GivenMemory[] };
+  payload: { untrusted?: boolean; entries?: GivenMemory[] } & Partial<Start>;
+}
+
+/** Whether a run has read untrusted content in any of its turns, however they ended. */
+export async function hasReadUntrusted(tx: Tx, runId: string): Promise<boolean> {
+  const [row] = await tx.query<{ is_known: boolean; brought: BringingEvent[] }>(
+    `select r.trust is not distinct from 'untrusted' or exists (
+         select from tool_calls c where c.run_id = r.id and c.trust = 'untrusted' and c.status in ('succeeded', 'failed')) as is_known,
+       coalesce((select jsonb_agg(jsonb_build_object('payload', e.payload)) from run_events e
+         where e.run_id = r.id and (e.type = any($2) or e.type = 'model.responded' and e.payload->'untrusted' is not null)), '[]') as brought
+     from runs r where r.id = $1`,
+    [runId, BRINGING],
+  );
+  return row !== undefined && (row.is_known || row.brought.some(isUntrusted));
 }
 
 /**
@@ -37,8 +49,7 @@ export async function hasUnread(tx: Tx, runId: string): Promise<boolean> {
 
 const CALLED = "e.type = 'model.called' and e.payload->'tool_choice'->'tool' is null";
 
-function isUntrusted({ payload: { untrusted, input, entries = [] } }: BringingEvent): boolean {
-  return (
-    untrusted === true || (input !== undefined && isTaintedInput(input)) || entries.some(({ trusted }) => !trusted)
-  );
+function isUntrusted({ payload: { untrusted, input, continues, entries = [] } }: BringingEvent): boolean {
+  if (input) return isTaintedStart({ input, continues });
+  return untrusted === true || entries.some(({ trusted }) => !trusted);
 }

@@ -95,8 +95,7 @@ export function settledEvent(settled: SettledCall): CallSettled {
   const tool_call_id = settled.callId;
   if (settlement.status === 'succeeded') {
     const output_bytes = bytesOf(settlement.output ?? null);
-    const tainted = settlement.untrusted && { untrusted: true as const };
-    const payload = { tool_call_id, latency_ms, output_bytes, ...tainted, ...replacedOf(settlement) };
+    const payload = { tool_call_id, latency_ms, output_bytes, ...taintOf(settlement), ...replacedOf(settlement) };
     return { type: 'tool.succeeded', payload };
   }
   const error = { code: settlement.code, message: settlement.message };
@@ -105,8 +104,20 @@ export function settledEvent(settled: SettledCall): CallSettled {
   }
   return {
     type: 'tool.failed',
-    payload: { tool_call_id, error, attempts: attempt, latency_ms, ...replacedOf(settlement) },
+    payload: {
+      tool_call_id,
+      error,
+      attempts: attempt,
+      latency_ms,
+      ...taintOf(settlement),
+      ...replacedOf(settlement),
+    },
   };
+}
+
+/** That nobody vouches for the answer, even if its tool is trusted; empty if somebody does. */
+function taintOf(settlement: SettledAs): { untrusted?: true } {
+  return 'untrusted' in settlement && settlement.untrusted ? { untrusted: true } : {};
 }
 
 /** How many characters of the output could not be stored; empty if none. */
@@ -130,12 +141,11 @@ interface LateCall {
 export function resolveLate({ turn_id, step, trust }: LateCall, settled: SettledCall): NewEvent {
   const { callId: tool_call_id, settlement } = settled;
   const about = { type: 'tool.resolved' as const, actor: 'worker' as const, turn_id, step };
-  const isTainted = trust === 'untrusted' || (settlement.status === 'succeeded' && settlement.untrusted);
   const payload = {
     tool_call_id,
     outcome: settlement.status,
     by: 'late_result' as const,
-    ...(isTainted && { untrusted: true as const }),
+    ...(trust === 'untrusted' ? { untrusted: true as const } : taintOf(settlement)),
     ...replacedOf(settlement),
   };
   if (settlement.status === 'succeeded') return { ...about, payload };

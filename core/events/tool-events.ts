@@ -36,6 +36,8 @@ export const TOOL_EVENTS = {
     error: problem,
     attempts: count,
     latency_ms: count.optional(),
+    /** Nobody vouches for what it says, even if its tool is trusted. */
+    untrusted: z.literal(true).optional(),
     /** For output that it returned despite failing. */
     replaced,
   }),
@@ -47,7 +49,7 @@ export const TOOL_EVENTS = {
     outcome: z.enum(['succeeded', 'failed', 'unknown']),
     /** Absent if a person said so. */
     by: z.enum(['late_result']).optional(),
-    /** Nobody vouches for the output that came late. */
+    /** Nobody vouches for the output, or the error, that came late. */
     untrusted: z.literal(true).optional(),
     /** For output that came late. */
     replaced,

@@ -1,6 +1,7 @@
 /** Converts a settled attempt to its ledger row; for drivers and workers alike. */
 import type { SettledCall } from '../../core/decision-events/tool-calls.ts';
 import { attemptError, settleUnmade, UNKNOWN_OUTCOME, type MadeCall, type Settlement } from '../../core/ledger.ts';
+import type { Trust } from '../../core/origin.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { bytesOf, failureColumns, outputColumns, type OutputPart } from '../../core/tool-output.ts';
 import type { CallChange } from '../../db/commit-run.ts';
@@ -12,20 +13,22 @@ export function settlementChange(settled: SettledCall): CallChange {
   const base = { id: settled.callId, from: ['running' as const], attempt };
   if (settlement.status === 'succeeded') {
     const stored = outputColumns(settlement.output ?? null, settlement.content);
-    const tainted = settlement.untrusted && { trust: 'untrusted' };
-    return {
-      ...base,
-      set: { ...ended, status: 'succeeded', ...stored, ...tainted, remote: null, is_error: false, error: null },
-    };
+    const set = { ...ended, status: 'succeeded' as const, ...stored, ...trustOf(settlement) };
+    return { ...base, set: { ...set, remote: null, is_error: false, error: null } };
   }
   const { status, code, message } = settlement;
   const failed = settlement.status === 'failed' ? settlement : undefined;
   const stored = failed ? failureColumns(message, failed.output) : outputColumns(null, whyOf(settlement));
-  const said = failed?.origin && { origin: failed.origin };
+  const said = { ...(failed?.origin && { origin: failed.origin }), ...(failed && trustOf(failed)) };
   const remote = failed?.remote ?? null;
   const perhapsIn = settlement.perhapsIn ?? (failed ? undefined : attempt);
   const error = attemptError({ code, message, perhapsIn });
   return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error } };
+}
+
+/** The trust of an answer for which nobody vouches; empty if it is that of its tool. */
+function trustOf({ untrusted }: { untrusted?: true | undefined }): { trust?: Trust } {
+  return untrusted ? { trust: 'untrusted' } : {};
 }
 
 /** Text for the model about a call of unknown outcome, if there is more to say. */

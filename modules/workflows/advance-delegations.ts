@@ -14,6 +14,7 @@ import type { CallChange } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { listDelegations, listForsakenTasks, listOrphans, type Delegation } from '../../db/delegations.ts';
 import { cancelTaskRow, changeTask, type TaskChange } from '../../db/tasks.ts';
+import { hasReadUntrusted } from '../../db/unread.ts';
 import { turnJobOf } from '../run-log/turn-job.ts';
 import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
@@ -130,9 +131,11 @@ async function join(look: Look, delegation: Delegation, child: Child): Promise<v
     const said = child.output ? ` What it had said by then is the output of run ${run_id}.` : '';
     // The error of a run that failed by itself may quote its models or their providers.
     const from = error === child.error ? {} : { origin: 'drover' as const };
+    const untrusted = (await hasReadUntrusted(look.tx, run_id)) && { untrusted: true as const };
     return settle(look, delegation, {
       status: 'failed',
       ...from,
+      ...untrusted,
       code: error.code,
       message: `${error.message}${said}`,
     });

@@ -216,7 +216,7 @@ interface NextRun {
 
 async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): Promise<Announcement> {
   const { source, agentId, message, level } = next;
-  const untrusted = (await isHandedUntrusted(tx, row.id)) && { untrusted: true as const };
+  const untrusted = (await isHandedUntrusted(tx, row)) && { untrusted: true as const };
   // Messages that waited for the end of the last turn go along.
   const { written } = await writeRun(context, tx, {
     tenantId,

@@ -22,7 +22,7 @@ import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
 import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
-import { hasUnread } from '../../db/unread.ts';
+import { hasReadUntrusted, hasUnread } from '../../db/unread.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls, listRecordedNodes } from '../../db/replay.ts';
 import { findRuns, listRuns } from '../../db/runs.ts';
@@ -220,6 +220,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'calls of which more was learned': (tx) => listLearnedAfter(tx, agent, { seq: 2, calls: [agent, middle] }),
     'checkpoints that are reported as corrupt': (tx) => listReportedCorrupt(tx, agent, 2),
     'results that no model has read': (tx) => hasUnread(tx, agent),
+    'whether a run has read what nobody vouches for': (tx) => hasReadUntrusted(tx, agent),
     'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
     'effects of subtasks': (tx) => listEffectsOfTasks(tx, { workflowId: agent, taskIds: [agent, middle] }),
     'tokens of a subtask': (tx) => tokensOfTask(tx, { workflowId: agent, taskId: middle }),

@@ -25,7 +25,7 @@ export function outcomeInRecord(call: RecordedCall): CallOutcome {
 export function settledByRecord(call: RecordedCall, callId: string) {
   const { is_error, error, output_bytes } = call;
   const tainted = call.trust === 'untrusted' && { untrusted: true as const };
-  const made = { attempt: 0, finished_at: 'now' };
+  const made = { attempt: 0, finished_at: 'now', ...(tainted && { trust: call.trust }) };
   const said = call.origin && { origin: call.origin };
   const row = { ...made, ...said, copies_output: true, output_bytes: output_bytes ?? 0 };
   const about = { tool_call_id: callId };
@@ -48,7 +48,7 @@ export function settledByRecord(call: RecordedCall, callId: string) {
         },
         event: {
           type: 'tool.failed' as const,
-          payload: { ...about, error: attemptError(error ?? UNSETTLED), attempts: 0 },
+          payload: { ...about, error: attemptError(error ?? UNSETTLED), attempts: 0, ...tainted },
         },
       };
     default:

@@ -95,7 +95,7 @@ export async function handedOver(look: WorkflowLook, task: ScheduledTask): Promi
 export async function isHandedByStrangers({ tx }: WorkflowLook, task: ScheduledTask): Promise<boolean> {
   if (task.handoff_count === 0) return false;
   const last = (await lastHandoffs(tx, [task.id])).get(task.id);
-  return last ? isHandedUntrusted(tx, last.id) : false;
+  return last ? isHandedUntrusted(tx, last) : false;
 }
 
 /** Notes the source's new run if a handoff has come back to it. */

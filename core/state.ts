@@ -9,7 +9,8 @@ import type { Compaction } from './compaction.ts';
 import { countDenied, type DeniedCalls } from './denied-calls.ts';
 import { contextChange, type ContextCut } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
-import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart, unreadAfter, unreadAtEnd } from './taint.ts';
+import { answeredTo, asked, taintBySteering, taintedBy, taintOfAnswer, taintOfStart, type Reading } from './taint.ts';
+import { unreadAfter, unreadAtEnd } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import { completedNode, enteredNode } from './graph/graph-state.ts';
 import { goTo, type GraphState } from './graph/position.ts';
@@ -54,7 +55,7 @@ export interface TurnState {
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
-export interface RunState extends DeniedCalls {
+export interface RunState extends DeniedCalls, Reading {
   seq: number;
   status: RunStatus;
   agentId: string;
@@ -218,7 +219,6 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
 }
 
 function endTurn(state: RunState, { type }: RunEvent): Partial<RunState> {
-  if (type === 'turn.completed') return ended(state);
   return { ...(type === 'turn.interrupted' ? interrupted(state) : ended(state)), ...unreadAtEnd(state) };
 }
 
@@ -308,7 +308,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
   return {
     ...onTurn(state, { begun: true, ...(payload.examples && { examples: payload.examples }) }),
     ...(state.unread && { unread: [] }),
-    ...(state.untrustedUnread && { untrustedUnread: [] }),
+    ...asked(state, event),
     length: payload.length,
     modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0, ...estimateOf(payload) },
   };
@@ -339,6 +339,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
     modelCall: null,
     calls: [],
     ...carriedAfter(state, [event]),
+    ...answeredTo(state, event),
     ...(state.replay && { replay: afterAnswer(state.replay, event.payload.recorded ?? false) }),
   };
 }

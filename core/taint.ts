@@ -13,6 +13,14 @@ interface Unread {
 }
 
 /**
+ * Of a run: the event that announced its last model call, and the one up to which a model has answered. Absent before the first
+ * call, and after calls of a build that did not note it: then nothing counts as answered.
+ */
+export interface Reading {
+  read?: { asked: number; answered: number };
+}
+
+/**
  * Whether a message brings content that may be by somebody else: images, untrusted files, and results of another run that had
  * read such content.
  */
@@ -52,15 +60,28 @@ export function unreadAfter({ untrustedUnread }: Unread, event: Late): Unread {
   return event.payload.untrusted ? unreadWith(untrustedUnread, [event.seq]) : {};
 }
 
-/** After a turn that was interrupted or failed: what it had read and no model has answered to. */
-export function unreadAtEnd({ turn, calls, untrustedUnread }: Unread & EndedTurn): Unread {
-  const isUnanswered = turn?.lastOrdinal === null || calls.some(({ untrusted }) => untrusted);
-  return isUnanswered && turn?.untrusted ? unreadWith(untrustedUnread, turn.untrusted) : {};
+/** A model is asked, and is shown what has come so far. */
+export function asked({ read, untrustedUnread }: Reading & Unread, { seq }: RunEvent): Reading & Unread {
+  return { read: { asked: seq, answered: read?.answered ?? 0 }, ...(untrustedUnread && { untrustedUnread: [] }) };
 }
 
-interface EndedTurn {
-  turn: (Taint & { lastOrdinal: number | null }) | null;
-  calls: readonly { untrusted?: true }[];
+/**
+ * A model has answered: to its own findings, too, and to all but the late results that came while it was asked. An empty answer
+ * answers to nothing.
+ */
+export function answeredTo(
+  { turn, read }: Reading & { turn: Taint | null },
+  { seq, payload }: Extract<RunEvent, { type: 'model.responded' }>,
+): Reading {
+  if (!read || payload.empty) return {};
+  const isLate = turn?.untrusted?.some((brought) => brought > read.asked);
+  return { read: { ...read, answered: isLate ? read.asked : seq } };
+}
+
+/** After a turn, however it ended: what it had brought and no model has answered to. */
+export function unreadAtEnd({ turn, read, untrustedUnread }: Reading & Unread & { turn: Taint | null }): Unread {
+  const left = turn?.untrusted?.filter((seq) => seq > (read?.answered ?? 0)) ?? [];
+  return left.length > 0 ? unreadWith(untrustedUnread, left) : {};
 }
 
 function unreadWith(known: readonly number[] | undefined, seqs: readonly number[]): Unread {
@@ -88,5 +109,6 @@ export function taintOfAnswer(
 export function taintedBy(turn: Taint | null, event: RunEvent): Taint {
   if (event.type === 'memory.retrieved' && event.payload.entries.every(({ trusted }) => trusted)) return {};
   const known = turn?.untrusted ?? [];
-  return known.length < LIMITS.taintedBy ? { untrusted: [...known, event.seq] } : {};
+  // The last one is always known: it tells whether the turn ends with something that no model has read.
+  return { untrusted: [...known.slice(0, LIMITS.taintedBy - 1), event.seq] };
 }

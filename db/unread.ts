@@ -2,6 +2,7 @@
 import type { GivenMemory } from '../core/memory/prompt.ts';
 import { isTaintedStart, type Start } from '../core/taint.ts';
 import type { Tx } from './database.ts';
+import { asColumns } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
 
 /** Beside answers of tools, what brings content by others into a conversation. */
@@ -26,26 +27,34 @@ export async function hasReadUntrusted(tx: Tx, runId: string): Promise<boolean> 
 
 /**
  * Whether a run has untrusted content to which no model has answered: results of calls that came after its last answered model
- * call was sent, or messages and memories after that answer. A model call that failed or was cut off has answered to nothing.
+ * call was sent, messages and memories after that answer, or the answer of a workflow. A model call that failed, was cut off or
+ * had an empty answer has answered to nothing. For the end of a turn, `unreadAtEnd` of core/taint.ts has the same rule.
  */
 export async function hasUnread(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ is_result: boolean; brought: BringingEvent[] }>(
     `with answered as materialized (
-       select e.commit_seq, e.seq from ${edgeEvent('last', { run: '$1', where: "e.type = 'model.responded' and e.payload->'tool' is null" })} e),
+       select e.commit_seq, e.seq from ${edgeEvent('last', { run: '$1', where: ANSWERED })} e),
      called as materialized (
-       select e.occurred_at from ${edgeEvent('last', { run: '$1', where: `${CALLED} and e.commit_seq <= (select commit_seq from answered) and e.seq < (select seq from answered)` })} e),
-     -- Without a model call nothing waits for one to read it but what came after the end.
-     since as (select coalesce((select occurred_at from called),
-       case when exists (select from run_events e where e.run_id = $1 and ${CALLED}) then '-infinity' else r.completed_at end) as at
-       from runs r where r.id = $1)
-     select exists (select from tool_calls c where c.run_id = $1 and c.trust = 'untrusted' and c.status in ('succeeded', 'failed')
-         and c.finished_at > (select at from since)) as is_result,
+       select e.commit_seq, e.seq from ${edgeEvent('last', { run: '$1', where: `${CALLED} and e.commit_seq <= (select commit_seq from answered) and e.seq < (select seq from answered)` })} e),
+     results as (select e.payload from run_events e where e.run_id = $1 and e.type = any($3)
+       and e.commit_seq >= coalesce((select commit_seq from called), 0) and e.seq > coalesce((select seq from called), 0))
+     select exists (select from results s ${asColumns("(s.payload->>'tool_call_id')::uuid as call")} c
+         left join tool_calls k on k.id = c.call where k.trust = 'untrusted' or s.payload->'untrusted' is not null)
+       -- What comes after the run's end is in no event.
+       or exists (select from tool_calls k join runs r on r.id = k.run_id where k.run_id = $1 and k.trust = 'untrusted'
+         and k.status in ('succeeded', 'failed') and k.finished_at > r.completed_at)
+       -- The answer of a workflow is made of results that no model has read on its thread.
+       or exists (select from runs r where r.id = $1 and r.kind = 'workflow' and r.trust = 'untrusted') as is_result,
        coalesce((select jsonb_agg(jsonb_build_object('payload', e.payload)) from run_events e where e.run_id = $1 and e.type = any($2)
          and e.commit_seq >= coalesce((select commit_seq from answered), 0) and e.seq > coalesce((select seq from answered), 0)), '[]') as brought`,
-    [runId, BRINGING],
+    [runId, BRINGING, RESULTS],
   );
   return row !== undefined && (row.is_result || row.brought.some(isUntrusted));
 }
+
+const ANSWERED =
+  "e.type = 'model.responded' and e.payload->'tool' is null and e.payload->>'empty' is distinct from 'true'";
+const RESULTS = ['tool.succeeded', 'tool.failed', 'tool.resolved'];
 
 const CALLED = "e.type = 'model.called' and e.payload->'tool_choice'->'tool' is null";
 

@@ -68,6 +68,12 @@ describe('The answer of a child', () => {
     // The channel that its node is to be filled in with is not there.
     const unable = graphOf({ type: 'tool', config: { tool: 'read', input: { of: '{{ state.none }}' } } });
     await api.newAgent(['read'], { name: 'Unable', workflow_graph: unable });
+    const nodes = [
+      { name: 'read', type: 'tool', config: { tool: 'read' } },
+      { name: 'ask', type: 'human', config: { prompt: 'Is that right?' } },
+    ];
+    const asking = { entry_point: 'read', nodes, edges: [{ from: 'read', to: 'ask', condition: null }] };
+    await api.newAgent(['read'], { name: 'Asking', workflow_graph: asking });
   });
   after(async () => {
     const { differences } = await rebuildProjections(api.context.db, { check: true });
@@ -105,6 +111,20 @@ describe('The answer of a child', () => {
     assert.deepEqual([above?.status, after?.status], ['succeeded', 'awaiting_approval'], 'through a child between');
   });
 
+  it('taints the turn that has delegated, where the child was cancelled after it had read what nobody vouches for', async () => {
+    const message = `call delegate ${JSON.stringify({ agent: 'Asking', description: 'Read, and ask.' })} | call send {}`;
+    const { run_id: run } = await made(`/v1/agents/${boss}/runs`, { input: { message } });
+    const childOf = async () => {
+      const { events } = await read(`/v1/runs/${run}/events?types=task.assigned&limit=1`);
+      return events[0]?.payload.run_id as string | undefined;
+    };
+    const isAsked = async (id = '') => (await read(`/v1/runs/${id}`)).status === 'awaiting_human';
+    await waitUntil('the child asks a person', async () => isAsked(await childOf()));
+    await made(`/v1/runs/${await childOf()}/cancel`, {});
+    const [, sent] = await callsOf(run);
+    assert.deepEqual([sent?.status, sent?.tainted_by?.length], ['awaiting_approval', 1]);
+  });
+
   it('leaves it as it is, where the child has failed and had read nothing', async () => {
     const unable = `call delegate ${JSON.stringify({ agent: 'Unable', description: 'Read.' })}`;
     const [asked, sent] = await play(boss, `${unable} | call send {}`);
@@ -127,6 +147,15 @@ describe('The answer of a child', () => {
     await waitUntil('the end', async () => (await read(`/v1/workflows/${id}`)).status === 'completed');
     const ends = await read(`/v1/runs/${id}/events?types=turn.completed&limit=1`);
     assert.equal(ends.events[0].payload.untrusted, true);
+  });
+
+  it('taints the next run on the thread of a workflow whose answer is made of it', async () => {
+    const { id } = await workflow([['found', READING, []]]);
+    await waitUntil('the end', async () => (await read(`/v1/workflows/${id}`)).status === 'completed');
+    const { thread_id } = await read(`/v1/runs/${id}`);
+    const said = await made(`/v1/agents/${boss}/runs`, { input: { message: 'call send {}' }, thread_id });
+    const [sent] = await callsOf(said.run_id);
+    assert.deepEqual([sent?.status, sent?.tainted_by], ['awaiting_approval', [1]]);
   });
 
   it('taints whoever the task is handed to', async () => {

@@ -15,6 +15,8 @@ export const runConfig = z.strictObject({
   budget: runBudget.optional(),
   /** The run belongs to a session: an answer's calls that need approval become one plan, and policies see the user. */
   session: z.strictObject({ user_id: z.string() }).optional(),
+  /** For a child of such a run, at any depth: the user that policies see. It is no part of the session itself. */
+  for_user: z.string().optional(),
   /** For a child: the runs above it, root first, with their budgets, which also pay for this run. */
   ancestors: z.array(z.strictObject({ run_id: z.uuid(), budget: runBudget.optional() })).optional(),
 });
@@ -24,7 +26,7 @@ export type RunConfig = z.output<typeof runConfig>;
  * The settings that clients may send. Agent version and whether the run stays open are separate fields of `run.created`. Null
  * as model means none, as if absent.
  */
-export const requestedConfig = runConfig.omit({ session: true, ancestors: true }).extend({
+export const requestedConfig = runConfig.omit({ session: true, for_user: true, ancestors: true }).extend({
   model_override: runConfig.shape.model_override.unwrap().nullish(),
   agent_version: z.string().max(50).optional(),
   keep_open: z.boolean().optional(),
@@ -33,10 +35,15 @@ export type RequestedConfig = z.output<typeof requestedConfig>;
 
 /** The settings to keep; `base` has the values for settings that the client did not send. */
 export function keptConfig(
-  requested: RequestedConfig & Pick<RunConfig, 'session' | 'ancestors'>,
+  requested: RequestedConfig & Pick<RunConfig, 'session' | 'for_user' | 'ancestors'>,
   base: RunConfig = {},
 ): RunConfig {
   const { agent_version: _version, keep_open: _open, ...settings } = requested;
   const { model_override, ...kept } = { ...base, ...settings };
   return typeof model_override === 'string' ? { ...kept, model_override } : kept;
+}
+
+/** The user whom a run works for, as policies see it: of its session, or of the session above it; empty without either. */
+export function userOf({ session, for_user }: Pick<RunConfig, 'session' | 'for_user'>): string {
+  return session?.user_id ?? for_user ?? '';
 }

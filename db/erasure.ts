@@ -62,9 +62,9 @@ export const ERASERS: Readonly<Record<string, string>> = {
   tool_calls: `update tool_calls set arguments = '{}', asked = null, output = null, model_output = null, remote = remote - 'question' - 'answer',
     name = case when tool_id is null then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
-  // Of the settings, only the session's user is content.
+  // Of the settings, only the user is content.
   runs: `update runs set metadata = case when metadata is not null then '{}'::jsonb end,
-    config = case when config ? 'session' then jsonb_set(config, '{session,user_id}', '""') else config end,
+    config = case when config ? 'session' then jsonb_set(config, '{session,user_id}', '""') else config - 'for_user' end,
     queued = case when queued is not null then jsonb_set(queued, '{input}', '{"message": ""}') end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
   turns: `update turns set input = jsonb_build_object('message', ''),

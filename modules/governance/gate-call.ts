@@ -2,6 +2,7 @@
 import type { BudgetStanding } from '../../core/budget.ts';
 import { autonomyOf, type AgentDefinition } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
+import { userOf } from '../../core/run-config.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from './context.ts';
@@ -65,7 +66,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
       turn: run.turn_count,
       step,
     },
-    userId: run.config.session?.user_id ?? '',
+    userId: userOf(run.config),
     ...call,
     taintedBy: taintedBy ?? [],
     usedUp,

@@ -23,7 +23,7 @@ import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { writeOnThread, type OnThread } from './creation/named-thread.ts';
 import { NEW_THREAD, placeOn, type PlaceOnThread } from './creation/place-on-thread.ts';
-import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
+import { carriedFields, asChild, inheritedFrom, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { withinSession } from './creation/within-session.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -45,7 +45,7 @@ export interface CreateRun extends OnThread {
   runId?: string | undefined;
   newThreadId?: string | undefined;
   input?: TurnInput | undefined;
-  config: RequestedConfig & Pick<RunConfig, 'session'>;
+  config: RequestedConfig & Pick<RunConfig, 'session' | 'for_user'>;
   metadata?: Record<string, string> | undefined;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
@@ -315,7 +315,7 @@ function createdEvent(
     lineage_base: parts.previous?.lineage_base ?? [],
     base_length: parts.previous?.length ?? 0,
     keep_open: config.keep_open ?? request.input === undefined,
-    config: keptConfig({ ...config, ...(child && { ancestors: ancestorsOf(child.parent) }) }),
+    config: keptConfig({ ...config, ...(child && inheritedFrom(child.parent)) }),
     ...(request.metadata && { metadata: request.metadata }),
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
     ...(parts.previous?.context && { context: parts.previous.context }),

@@ -233,14 +233,14 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
 }
 
 /**
- * Carries the run's settings over to the next one: session, autonomy level, and the rest of its budget after all it and
+ * Carries the run's settings over to the next one: session or user, autonomy level, and the rest of its budget after all it and
  * its children used.
  */
 function configAfter(
   run: RunView,
   { level, used }: { level: number; used: Awaited<ReturnType<typeof usageBelow>> },
-): RequestedConfig & Pick<RunConfig, 'session'> {
-  const { session, autonomy_level, budget, max_turns } = run.config;
+): RequestedConfig & Pick<RunConfig, 'session' | 'for_user'> {
+  const { session, for_user, autonomy_level, budget, max_turns } = run.config;
   const left = budget && {
     ...budget,
     ...(budget.max_tokens !== undefined && {
@@ -254,6 +254,7 @@ function configAfter(
   return {
     keep_open: run.keep_open,
     ...(session && { session }),
+    ...(for_user !== undefined && { for_user }),
     ...(autonomy_level !== undefined && { autonomy_level: Math.min(autonomy_level, level) }),
     ...(left && { budget: left }),
     ...(max_turns !== undefined && { max_turns }),

@@ -13,7 +13,7 @@ export interface GateInput extends OfferedTools {
   /** The agent's definition as pinned by the run, and the run's autonomy level. */
   definition: AgentDefinition;
   autonomyLevel: number;
-  /** The user of the run's session; empty without a session. */
+  /** The user of the session that the run belongs to or works for; empty without a session. */
   userId: string;
   /** Variables of a rule's `when`. */
   agent: RuleInput['agent'];

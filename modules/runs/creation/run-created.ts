@@ -3,7 +3,7 @@ import type { Carried, Handed } from '../../../core/carried.ts';
 import { conflict } from '../../../core/errors.ts';
 import type { NewEvent, RunKind } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import type { RunConfig } from '../../../core/run-config.ts';
+import { userOf, type RunConfig } from '../../../core/run-config.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
@@ -26,11 +26,13 @@ export function asChild(parent: Parent, taskId: string): PlaceInTree {
   return { kind: 'agent', depth, parent_run_id: parent.id, root_run_id: parent.root_run_id, parent_task_id: taskId };
 }
 
-/** The ancestors of this run's children, with their budgets. A retry has the root of the run that it repeats. */
-export function ancestorsOf(parent: Parent): NonNullable<RunConfig['ancestors']> {
+/** The settings that this run's children get from it: their ancestors, with their budgets, and the user whom they work for. */
+export function inheritedFrom(parent: Parent): Pick<RunConfig, 'ancestors' | 'for_user'> {
   const { ancestors = [], budget } = parent.config;
+  // A retry has the root of the run that it repeats.
   const run_id = parent.depth === 0 ? parent.root_run_id : parent.id;
-  return [...ancestors, { run_id, ...(budget && { budget }) }];
+  const for_user = userOf(parent.config);
+  return { ...(for_user && { for_user }), ancestors: [...ancestors, { run_id, ...(budget && { budget }) }] };
 }
 
 /** The particulars of a run; by default it is neither a child nor a fork. */

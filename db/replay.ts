@@ -300,6 +300,16 @@ export async function findCompaction(tx: Tx, runId: string): Promise<Compaction 
   return last ? compaction.parse(last) : context;
 }
 
+/** How many calls of a turn an earlier run had made, from which this one has gone on in the middle of the turn. */
+export async function countCarriedCalls(tx: Tx, { runId, turnId }: { runId: string; turnId: string }): Promise<number> {
+  const first = edgeEvent('first', { run: '$1', where: "e.type = 'turn.started'" });
+  const [row] = await tx.query<{ count: number | null }>(
+    `select (e.payload->'continues'->>'tool_calls')::int as count from ${first} e where e.turn_id = $2`,
+    [runId, turnId],
+  );
+  return row?.count ?? 0;
+}
+
 export interface StartedTurn {
   id: string;
   seq: number;

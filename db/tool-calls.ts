@@ -66,6 +66,20 @@ export async function findToolCalls(tx: Tx, ids: readonly string[]): Promise<Too
   return tx.query<ToolCallRow>(`${CALL} where id = any($1::uuid[]) order by step, place`, [ids]);
 }
 
+/**
+ * How many calls of its turn came before a call when it was requested, as the gate counted them then: without those that were
+ * denied by that time. Undefined for a call that is not in the ledger yet.
+ */
+export async function countCallsBefore(tx: Tx, callId: string): Promise<number | undefined> {
+  const [row] = await tx.query<{ count: number }>(
+    `select (select count(*)::int from tool_calls c where c.run_id = own.run_id and c.turn_id = own.turn_id
+         and (c.step, c.place) < (own.step, own.place) and (c.status <> 'denied' or c.finished_at > own.created_at)) as count
+       from tool_calls own where own.id = $1`,
+    [callId],
+  );
+  return row?.count;
+}
+
 interface LockedCallRow extends ToolCallRow {
   held_ms: number;
   retry_in_ms: number;

@@ -163,9 +163,9 @@ async function approve(
   const asking: { decision: Asking; callId: string }[] = [];
   let fourEyes = approval.four_eyes;
   let { digest } = approval;
-  for (const { callId, name, args } of stepsOf(approval, given)) {
-    const taintedBy = open.calls.find(({ id }) => id === callId)?.tainted_by;
-    const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args, taintedBy });
+  for (const { callId, args } of stepsOf(approval, given)) {
+    const call = { ...inLedger(open, callId), arguments: args };
+    const { decision, definition } = await reauthorizeCall(context, tx, { run, call });
     const obstacle = obstacleTo(decision);
     if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
     if (obstacle) return lapse(open, obstacle, decisionEvents(decision, placeOf(approval, callId)));
@@ -208,13 +208,19 @@ async function callsOf(tx: Tx, approval: ApprovalRow): Promise<ToolCallRow[]> {
   );
 }
 
+function inLedger({ calls }: OpenApproval, callId: string): ToolCallRow {
+  const call = calls.find(({ id }) => id === callId);
+  if (!call) throw new Error(`the ledger has no call ${callId}`);
+  return call;
+}
+
 /** What is approved: one call, with a person's arguments if edited, or every step of a plan. */
 function stepsOf(approval: ApprovalRow, given: Record<string, unknown> | undefined) {
   if (!approval.plan_id) {
-    return [{ callId: approval.tool_call_id ?? '', name: approval.tool, args: given ?? approval.arguments }];
+    return [{ callId: approval.tool_call_id ?? '', args: given ?? approval.arguments }];
   }
   const { steps } = approval.arguments;
-  return steps.map(({ tool_call_id: callId, tool: name, arguments: args }) => ({ callId, name, args }));
+  return steps.map(({ tool_call_id: callId, arguments: args }) => ({ callId, args }));
 }
 
 function isSame(left: PolicyRef | null, right: PolicyRef | null): boolean {

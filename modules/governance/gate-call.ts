@@ -26,6 +26,8 @@ interface WantedCall {
   arguments: Record<string, unknown>;
   /** Calls made earlier in this turn. */
   callsInTurn: number;
+  /** The call is in the ledger: that its turn may make it was checked on request. */
+  isRequested?: boolean | undefined;
   /** Whether the agent has reached its binding's calls per minute of the tool. */
   isOverRate?: boolean | undefined;
   step: number;

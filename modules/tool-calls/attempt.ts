@@ -168,8 +168,6 @@ export async function authorize(
   tx: Tx,
   { run, pinned, call }: { run: RunRow; pinned: PinnedDefinitions; call: LedgerCall },
 ): Promise<Authorization> {
-  const { name, arguments: args, step, tainted_by: taintedBy } = call;
-  const wanted = { run, pinned, name, arguments: args, step, taintedBy };
-  const { decision, governance } = await reauthorizeCall(context, tx, wanted);
+  const { decision, governance } = await reauthorizeCall(context, tx, { run, pinned, call });
   return { decision, governance, pinned, isSuspended: suspendedBy(governance, run.agent_id) !== undefined };
 }

@@ -50,7 +50,7 @@ export async function openWaits(waiting: WaitingRun, calls: readonly CallState[]
  */
 async function checked(
   waiting: WaitingRun,
-  { id, name }: CallState,
+  { id }: CallState,
 ): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
   const inserted = findInserted(waiting.log, id);
   if (inserted) return { args: inserted.arguments };
@@ -59,8 +59,7 @@ async function checked(
   return context.db.withTenant(waiting.tenantId, async (tx) => {
     const row = await findToolCall(tx, id);
     if (!row) throw new Error(`the ledger has no call ${id}`);
-    const wanted = { name, arguments: row.arguments, step: log.state.steps, taintedBy: row.tainted_by };
-    const { decision } = await reauthorizeCall(context, tx, { run, pinned: waiting, ...wanted });
+    const { decision } = await reauthorizeCall(context, tx, { run, pinned: waiting, call: row });
     return { args: row.arguments, obstacle: obstacleTo(decision) };
   });
 }

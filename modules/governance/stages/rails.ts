@@ -5,7 +5,8 @@ export function judgeRails({
   definition,
   tool,
   callsInTurn,
-}: Pick<GatedCall, 'definition' | 'tool' | 'callsInTurn'>): StageVerdict | undefined {
+  isRequested = false,
+}: Pick<GatedCall, 'definition' | 'tool' | 'callsInTurn' | 'isRequested'>): StageVerdict | undefined {
   const rails = definition.guardrail_config?.tool_rails;
   const allowed = rails?.allowed_tools;
   if (Array.isArray(allowed) && !allowed.includes(tool.name)) {
@@ -13,7 +14,7 @@ export function judgeRails({
     return { kind: 'deny', code: 'tool_not_allowed', message };
   }
   const most = rails?.max_calls_per_turn;
-  if (most !== undefined && callsInTurn >= most) {
+  if (most !== undefined && !isRequested && callsInTurn >= most) {
     const message = `Permission denied: the turn has used up its ${most} tool calls.`;
     return { kind: 'deny', code: 'too_many_calls', message };
   }

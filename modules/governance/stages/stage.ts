@@ -22,6 +22,8 @@ export interface GateInput extends OfferedTools {
   arguments: Record<string, unknown>;
   /** Calls made earlier in this turn. */
   callsInTurn: number;
+  /** The call is in the ledger: that its turn may make it was checked on request. */
+  isRequested?: boolean | undefined;
   /** Whether the agent has reached its binding's calls per minute of the tool. */
   isOverRate?: boolean | undefined;
   /** Events that brought untrusted content earlier in the turn, before the call was requested. */

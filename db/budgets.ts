@@ -160,6 +160,7 @@ interface Budgeted {
   root_run_id: string | null;
   agent_id: string | null;
   run_budget?: RunBudget | undefined;
+  ancestors?: ReservedCall['ancestors'] | undefined;
 }
 
 /** The budgets that apply, with spent and reserved amounts. */

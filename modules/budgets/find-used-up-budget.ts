@@ -12,8 +12,7 @@ type BudgetedRun =
 export async function findUsedUpBudget(tx: Tx, of: BudgetedRun): Promise<BudgetStanding | undefined> {
   const { tenant_id: tenantId, workspace_id, agent_id } = of;
   const { id: run_id = null, root_run_id = null, config = {} } = 'config' in of ? of : {};
-  const run_budget = config.budget;
-  return findUsedUp(
-    await readStandings(tx, { tenant_id: tenantId, workspace_id, run_id, root_run_id, agent_id, run_budget }),
-  );
+  const { budget: run_budget, ancestors } = config;
+  const owner = { tenant_id: tenantId, workspace_id, agent_id };
+  return findUsedUp(await readStandings(tx, { ...owner, run_id, root_run_id, run_budget, ancestors }));
 }

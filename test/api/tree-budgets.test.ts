@@ -1,0 +1,113 @@
+/** Budgets where agents make agents: what a child spends is its own, and everybody's above it. */
+import assert from 'node:assert/strict';
+import { agentsOf, hasResult, startAgentsThatSay, text, use, type Say } from '../support/agents-that-say.ts';
+import type { TestApi } from '../support/api.ts';
+import { startServer, type LocalServer } from '../support/echo-server.ts';
+import type { AnthropicReply } from '../support/fake-anthropic.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+/** An answer that uses so many tokens. */
+const spending = (tokens: number, reply: AnthropicReply): AnthropicReply => ({
+  ...reply,
+  usage: { input_tokens: tokens - 100, output_tokens: 100 },
+});
+
+const delegating = (...children: { agent: string; max_cost_tokens?: number }[]): AnthropicReply => ({
+  content: children.flatMap((child) => {
+    const { content = [] } = use('delegate', { ...child, description: `Do what ${child.agent} does.` });
+    return content;
+  }),
+});
+
+describe('budgets of a tree of runs', () => {
+  let api: TestApi;
+  let shop: LocalServer;
+  let { ids, make, read, agent } = {} as ReturnType<typeof agentsOf>;
+  let say: Say;
+
+  before(async () => {
+    ({ api } = await startAgentsThatSay((...asked) => say(...asked)));
+    shop = await startServer((_request, response) => {
+      const isFirst = shop.seen.length === 1;
+      response.writeHead(isFirst ? 503 : 200, {
+        'content-type': 'application/json',
+        ...(isFirst && { 'retry-after': '1' }),
+      });
+      response.end('{"paid": true}');
+    });
+  });
+  after(async () => {
+    await shop.close();
+    await api.close();
+  });
+  beforeEach(async () => {
+    ({ ids, make, read, agent } = agentsOf(api, (await api.newTenant()).key));
+    shop.seen.length = 0;
+    const transport = { type: 'http', endpoint: `${shop.url}/pay` };
+    await make('/v1/tools', { name: 'pay', description: 'Pays.', transport, risk_level: 'WRITE_HIGH_RISK' });
+    const small = { llm_config: { max_tokens: 300 } };
+    await agent('lead', { tools: ['delegate'], ...small });
+    await agent('payer', { tools: ['pay'], ...small });
+    await agent('spender', small);
+  });
+
+  const start = async (name: string, config = {}): Promise<string> => {
+    const { run_id } = await make(`/v1/agents/${ids[name]}/runs`, { input: { message: 'Go.' }, config }, 202);
+    return run_id;
+  };
+  const ended = async (run: string) => {
+    await waitUntil('the run ends', async () => ENDED.includes((await read(`/v1/runs/${run}`)).status));
+    return read(`/v1/runs/${run}`);
+  };
+  const runOf = async (name: string) => (await read(`/v1/runs?agent_id=${ids[name]}`)).runs[0];
+  const asked = async () => {
+    await waitUntil('a person is asked', async () => (await read('/v1/approvals?status=pending')).approvals.length > 0);
+    return (await read('/v1/approvals?status=pending')).approvals[0].id as string;
+  };
+  const spent = async (name: string) => {
+    await waitUntil(`${name} has ended`, async () => (await runOf(name))?.status === 'completed');
+  };
+
+  describe('where a call of a child passes the gate again', () => {
+    /** The payer asks for its call first, then the spender answers. */
+    const paying = (children: Parameters<typeof delegating>, tokens: { payer: number; spender: number }) => {
+      say = async (name, _said, request) => {
+        if (name === 'lead') return spending(1100, hasResult(request) ? text('done') : delegating(...children));
+        if (name === 'payer') return spending(tokens.payer, hasResult(request) ? text('paid') : use('pay', {}));
+        await asked();
+        return spending(tokens.spender, text('spent'));
+      };
+    };
+
+    it('stop it if a run above has used up its tokens meanwhile', async () => {
+      paying([{ agent: 'payer' }, { agent: 'spender' }], { payer: 1100, spender: 7100 });
+      const root = await start('lead', { budget: { max_tokens: 6000 } });
+      const approval = await asked();
+      await spent('spender');
+      const { status, detail } = await make(`/v1/approvals/${approval}`, { decision: 'approve' }, 409);
+      assert.equal(status, 409);
+      assert.match(detail, /budget is used up/);
+      assert.equal((await ended(root)).stop_reason, 'budget');
+      assert.equal(shop.seen.length, 0);
+    });
+
+    it('let it be made, and made again, whatever its siblings have used of theirs', async () => {
+      const most = { max_cost_tokens: 5000 };
+      paying(
+        [
+          { agent: 'payer', ...most },
+          { agent: 'spender', ...most },
+        ],
+        { payer: 1100, spender: 4400 },
+      );
+      const root = await start('lead');
+      const approval = await asked();
+      await spent('spender');
+      await make(`/v1/approvals/${approval}`, { decision: 'approve' }, 200);
+      assert.equal((await ended(root)).status, 'completed');
+      assert.deepEqual([(await runOf('payer')).status, shop.seen.length], ['completed', 2]);
+    });
+  });
+});

@@ -15,6 +15,7 @@ import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../db/bu
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import { mostCostOf } from '../../llm/prices.ts';
 import type { BudgetCache } from './budget-cache.ts';
+import { findUsedUpBudget } from './find-used-up-budget.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { appendEvent, type RunLog } from '../run-log/run-log.ts';
 
@@ -171,6 +172,19 @@ export function settleAnswer(
   // An answer that ends its turn stands, whatever it cost.
   if (!usedUp || (!wasCut && drive.log.state.turn?.answer)) return undefined;
   exceed(drive, usedUp);
+  return usedUp;
+}
+
+/**
+ * The budget that is used up by what is committed, if any; the log says so. For calls that no model's answer asks for,
+ * which are then not made.
+ */
+export async function findExceededBudget(drive: BudgetedDrive): Promise<BudgetStanding | undefined> {
+  await findBudgets(drive);
+  if (!drive.isBudgeted) return undefined;
+  const { context, tenantId, run } = drive;
+  const usedUp = await context.db.withTenant(tenantId, (tx) => findUsedUpBudget(tx, run));
+  if (usedUp) exceed(drive, usedUp);
   return usedUp;
 }
 

@@ -11,6 +11,7 @@ import type { NextNode, NodeOutcome } from '../../../core/graph/position.ts';
 import { textOfValue, type GraphVariables, type Template } from '../../../core/graph/template.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { ARGUMENT_DEPTH } from '../../../core/tool.ts';
+import { findExceededBudget } from '../../budgets/hold-to-budget.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import type { WaitingRun } from '../../waits/open-waits.ts';
 import { TurnFailure } from './ask-model.ts';
@@ -135,12 +136,15 @@ interface Asking extends Call {
 /** Requests a node's call as a model would: providers still accept the conversation. */
 async function ask(drive: Drive, { next, node, name, input, approval, seconds }: Asking): Promise<void> {
   const { log } = drive;
+  // Budgets count what a model has used before once it is committed. Then the node is entered, unless others have changed the run.
+  if (log.pending.reservations.length > 0) return void (await commit(drive));
+  const usedUp = await findExceededBudget(drive);
   const use: ToolUseBlock = { type: 'tool_use', id: newUseId(drive), name, input };
   const ordinal = appendMessage(log, { role: 'assistant', content: [use], outcomes: null });
   const entered = { node: node.name, type: node.type, from: next.from, ordinal: ordinal + 1, length: ordinal + 2 };
   appendEvent(log, ...enterNode(log.state, entered));
   drive.step = newStep();
-  const asked = { step: log.state.steps, usedUp: undefined, node: { approval, seconds } };
+  const asked = { step: log.state.steps, usedUp, node: { approval, seconds } };
   await requestGated(drive, [{ kind: 'tool_call', use }], asked);
   const { kind } = decide(log.state, drive.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(drive);

@@ -21,6 +21,17 @@ export const runConfig = z.strictObject({
   ancestors: z.array(z.strictObject({ run_id: z.uuid(), budget: runBudget.optional() })).optional(),
 });
 export type RunConfig = z.output<typeof runConfig>;
+export type Ancestors = NonNullable<RunConfig['ancestors']>;
+
+/**
+ * The ancestors of what a run begins: its children, and Drover's own model calls for it. They are root first, with their
+ * budgets. A retry has the root of the run that it repeats.
+ */
+export function ancestorsOf(run: { id: string; root_run_id: string; depth: number; config: RunConfig }): Ancestors {
+  const { ancestors = [], budget } = run.config;
+  const run_id = run.depth === 0 && ancestors.length === 0 ? run.root_run_id : run.id;
+  return [...ancestors, { run_id, ...(budget && { budget }) }];
+}
 
 /**
  * The settings that clients may send. Agent version and whether the run stays open are separate fields of `run.created`. Null

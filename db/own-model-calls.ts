@@ -11,6 +11,8 @@ interface NewOwnCall {
   runId: string | null;
   /** The run whose budget also pays for the call; the call's own id if there is none. */
   rootRunId: string;
+  /** The run that the call is for, below those above it, root first. */
+  chain?: string[] | undefined;
   purpose: string;
   provider: string;
   model: string;
@@ -43,8 +45,8 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
     `with call as (
        insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open'))
-     insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, state, tokens, cost_usd, created_at)
-       values ($1, 0, 0, $2, $3, $10, $11, 'open', $12, $13, clock_timestamp())`,
+     insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, chain, state, tokens, cost_usd, created_at)
+       values ($1, 0, 0, $2, $3, $10, $11, $14, 'open', $12, $13, clock_timestamp())`,
     [
       call.id,
       call.tenantId,
@@ -59,6 +61,7 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
       call.rootRunId,
       call.tokens,
       call.cost,
+      call.chain ?? null,
     ],
   );
 }

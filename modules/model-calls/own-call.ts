@@ -47,6 +47,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
       threadId: of.threadId ?? null,
       runId: of.run?.id ?? null,
       rootRunId: of.run?.rootId ?? id,
+      chain: of.run?.ancestors.map(({ run_id }) => run_id),
       purpose: of.purpose,
       provider,
       model,
@@ -55,9 +56,9 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
     }),
   );
   const granted = await lookAtBudgets(context, of, { id, input });
-  if (granted === undefined) {
+  if (typeof granted === 'object') {
     await end(context, of, { id, state: 'released', ...NOTHING, errorCode: 'budget' });
-    return { code: 'budget', message: 'No budget is left for a model call.' };
+    return granted;
   }
   if (record) {
     const asked = { provider, model, tool: of.tool, step: record.step, estimatedTokens: input, maxTokens: granted };
@@ -89,16 +90,24 @@ function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omi
 
 const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
 
-/** Output tokens that the budgets allow; undefined if too few. */
+const NO_ROOM: ToolFault = { code: 'budget', message: 'No budget is left for a model call.' };
+const NO_ROOM_YET: ToolFault = {
+  code: 'unavailable',
+  message: 'Calls under way hold what is left of a budget.',
+  waitMs: LIMITS.budgetPauseMs,
+};
+
+/** Output tokens that the budgets allow, or why they allow too few. */
 async function lookAtBudgets(
   { db, budgets }: ModelCallContext,
   of: OwnCallOf,
   { id, input }: { id: string; input: number },
-): Promise<number | undefined> {
+): Promise<number | ToolFault> {
   const { resolved, request, run } = of;
   const agent_id = of.agentId ?? NO_AGENT;
   const owner = { tenant_id: of.tenantId, workspace_id: of.workspaceId, agent_id };
-  if (!run?.budget && !(await budgets.applyTo(owner))) return request.maxTokens;
+  const isOfRun = run?.ancestors.some(({ budget }) => budget !== undefined);
+  if (!isOfRun && !(await budgets.applyTo(owner))) return request.maxTokens;
   const { provider, model } = resolved;
   const output = request.maxTokens;
   const call: ReservedCall = {
@@ -107,7 +116,7 @@ async function lookAtBudgets(
     root_run_id: run?.rootId ?? id,
     step: 0,
     fence: 0,
-    run_budget: run?.budget,
+    ...(run && { ancestors: run.ancestors }),
     input,
     input_cost: mostCostOf(provider, model, { input }),
     output,
@@ -115,7 +124,8 @@ async function lookAtBudgets(
     least: Math.min(output, LIMITS.budgetLeastOutputTokens),
   };
   const verdict = await checkBudgets(db, call);
-  return verdict.fits ? verdict.output : undefined;
+  if (verdict.fits) return verdict.output;
+  return verdict.waits ? NO_ROOM_YET : NO_ROOM;
 }
 
 async function settle(

@@ -1,10 +1,10 @@
 /** The input of Drover's own model calls. */
 import type { z } from 'zod';
-import type { RunBudget } from '../../core/budget.ts';
 import type { Message } from '../../core/content.ts';
 import type { OwnCallPlace } from '../../core/decision-events/model-calls.ts';
 import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
+import type { Ancestors } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import type { OutageGuard } from './throttle.ts';
 
@@ -22,8 +22,8 @@ export interface ToolAsk<T> {
   /** The agent whose budget pays; absent if the call belongs to none. */
   agentId?: string | undefined;
   threadId?: string | undefined;
-  /** The run that the call is for, whose budget pays, too. */
-  run?: { id: string; rootId: string; budget?: RunBudget | undefined } | undefined;
+  /** The run that the call is for. Its budget pays, too, and those of the runs above it: `ancestors` are the call's own. */
+  run?: { id: string; rootId: string; ancestors: Ancestors } | undefined;
   /** A short name of its purpose: `title`, `summary`, `plan`. */
   purpose: string;
   /** Names of models in the order of asking; undefined is the default model. Those without a key are skipped. */

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { agentsOf, hasResult, startAgentsThatSay, text, use, type Say } from '../support/agents-that-say.ts';
 import type { TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
-import type { AnthropicReply } from '../support/fake-anthropic.ts';
+import { door } from '../support/engine.ts';
+import type { AnthropicReply, AnthropicRequest } from '../support/fake-anthropic.ts';
+import { ownCalls } from '../support/queries/model-calls.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
@@ -24,6 +26,7 @@ const delegating = (...children: { agent: string; max_cost_tokens?: number }[]):
 describe('budgets of a tree of runs', () => {
   let api: TestApi;
   let shop: LocalServer;
+  let tenant: string;
   let { ids, make, read, agent } = {} as ReturnType<typeof agentsOf>;
   let say: Say;
 
@@ -43,7 +46,9 @@ describe('budgets of a tree of runs', () => {
     await api.close();
   });
   beforeEach(async () => {
-    ({ ids, make, read, agent } = agentsOf(api, (await api.newTenant()).key));
+    const { id, key } = await api.newTenant();
+    tenant = id;
+    ({ ids, make, read, agent } = agentsOf(api, key));
     shop.seen.length = 0;
     const transport = { type: 'http', endpoint: `${shop.url}/pay` };
     await make('/v1/tools', { name: 'pay', description: 'Pays.', transport, risk_level: 'WRITE_HIGH_RISK' });
@@ -108,6 +113,78 @@ describe('budgets of a tree of runs', () => {
       await make(`/v1/approvals/${approval}`, { decision: 'approve' }, 200);
       assert.equal((await ended(root)).status, 'completed');
       assert.deepEqual([(await runOf('payer')).status, shop.seen.length], ['completed', 2]);
+    });
+  });
+
+  describe('where a child has its answer judged', () => {
+    const verdict = (...gaps: string[]) => use('submit_verdict', { meets_criteria: gaps.length === 0, gaps });
+    let judged: AnthropicRequest[];
+    beforeEach(async () => {
+      judged = [];
+      await agent('thinker', { execution_config: { reflect: true }, llm_config: { max_tokens: 300 } });
+    });
+    /** What the lead delegates, and what each call of it and its children uses; the verdict always has a gap. */
+    const thinking = (
+      child: Parameters<typeof delegating>[0],
+      tokens: { lead: number; answer: number; verdict: number },
+    ) => {
+      say = (name, _said, request) => {
+        if (name === 'lead') return spending(tokens.lead, hasResult(request) ? text('done') : delegating(child));
+        if (name === 'thinker') return spending(tokens.answer, text('Vienna'));
+        judged.push(request);
+        return spending(tokens.verdict, verdict('the river'));
+      };
+    };
+    const found = async () =>
+      (await read(`/v1/runs/${(await runOf('thinker')).run_id}/events?types=reflection.completed`)).events.map(
+        ({ payload }: { payload: { meets_criteria: boolean | null } }) => payload.meets_criteria,
+      );
+
+    it('hold the verdict to what is left above it', async () => {
+      thinking({ agent: 'thinker' }, { lead: 1100, answer: 8100, verdict: 5000 });
+      await ended(await start('lead', { budget: { max_tokens: 9210 } }));
+      assert.deepEqual([judged.length, await found()], [0, [null]]);
+      await ended(await start('lead', { budget: { max_tokens: 9700 } }));
+      assert.ok(Number(judged[0]?.['max_tokens']) < 500, `${JSON.stringify(judged)} of 500`);
+    });
+
+    it('count the verdict for the child', async () => {
+      thinking({ agent: 'thinker', max_cost_tokens: 13_000 }, { lead: 1100, answer: 8100, verdict: 5000 });
+      await ended(await start('lead'));
+      const { stop_reason, usage } = await runOf('thinker');
+      assert.deepEqual([stop_reason, usage.tokens_in + usage.tokens_out, judged.length], ['budget', 13_100, 1]);
+    });
+
+    it('do not count for the child what others have used', async () => {
+      thinking({ agent: 'thinker', max_cost_tokens: 20_000 }, { lead: 50_000, answer: 1100, verdict: 1100 });
+      await ended(await start('lead', { budget: { max_tokens: 1_000_000 } }));
+      assert.equal((await found())[0], false);
+    });
+
+    it('let the verdict wait for room that a call under way holds', async () => {
+      // Of 10,000 the spender holds 8,000 for its answer, and the prompts a few.
+      await agent('slow', { llm_config: { max_tokens: 8000 } });
+      const slowly = door();
+      say = async (name, _said, request) => {
+        if (name === 'lead') {
+          const children = delegating({ agent: 'thinker' }, { agent: 'slow' });
+          return spending(300, hasResult(request) ? text('done') : children);
+        }
+        if (name === 'slow') {
+          await slowly.pass();
+          return spending(300, text('slow'));
+        }
+        if (name !== 'thinker') return spending(200, verdict());
+        await slowly.reached;
+        return spending(1600, text('Vienna'));
+      };
+      const root = await start('lead', { budget: { max_tokens: 10_000 } });
+      await waitUntil('there is no room', async () =>
+        (await ownCalls({ context: api.context, tenantId: tenant })).some(({ error_code }) => error_code === 'budget'),
+      );
+      slowly.open();
+      assert.equal((await ended(root)).status, 'completed');
+      assert.deepEqual(await found(), [true]);
     });
   });
 });

@@ -3,7 +3,7 @@ import type { Carried, Handed } from '../../../core/carried.ts';
 import { conflict } from '../../../core/errors.ts';
 import type { NewEvent, RunKind } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { userOf, type RunConfig } from '../../../core/run-config.ts';
+import { ancestorsOf, userOf, type RunConfig } from '../../../core/run-config.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
@@ -28,11 +28,8 @@ export function asChild(parent: Parent, taskId: string): PlaceInTree {
 
 /** The settings that this run's children get from it: their ancestors, with their budgets, and the user whom they work for. */
 export function inheritedFrom(parent: Parent): Pick<RunConfig, 'ancestors' | 'for_user'> {
-  const { ancestors = [], budget } = parent.config;
-  // A retry has the root of the run that it repeats.
-  const run_id = parent.depth === 0 ? parent.root_run_id : parent.id;
   const for_user = userOf(parent.config);
-  return { ...(for_user && { for_user }), ancestors: [...ancestors, { run_id, ...(budget && { budget }) }] };
+  return { ...(for_user && { for_user }), ancestors: ancestorsOf(parent) };
 }
 
 /** The particulars of a run; by default it is neither a child nor a fork. */

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
 import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { ancestorsOf } from '../../../core/run-config.ts';
 import { findCycle, planFaults, withFreeIds } from '../../../core/workflow.ts';
 import { findAgentIds } from '../../../db/agents.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -160,13 +161,12 @@ async function ask<T>(
   const { context, run, signal } = planning;
   const planner = await plannerFor({ context }, run, tool.name);
   if (!planner) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
-  const { budget } = run.config;
   const record = recordAsked(planning);
   const asked: ToolAsk<T> = {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
     agentId: run.agent_id === BUILTIN_PLANNER.id ? undefined : run.agent_id,
-    run: { id: run.id, rootId: run.root_run_id, ...(budget && { budget }) },
+    run: { id: run.id, rootId: run.root_run_id, ancestors: ancestorsOf(run) },
     purpose,
     models: planner.models,
     examples: workflowExamplesOf(planner.definition),

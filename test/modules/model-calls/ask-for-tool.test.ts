@@ -202,7 +202,7 @@ describe('a model call that Drover makes for itself', () => {
     const commit = () =>
       appendToRun(engine.context, { tenantId: engine.tenantId, runId: run }, () => ({ events: pending.splice(0) }));
     const record = { step: 1, state: () => state, append: (event: NewEvent) => void pending.push(event), commit };
-    const answer = await ask({ record, run: { id: run, rootId: run } });
+    const answer = await ask({ record, run: { id: run, rootId: run, ancestors: [{ run_id: run }] } });
     assert.ok('arguments' in answer);
     await commit();
     const log = await engine.log(run);

@@ -1,4 +1,4 @@
-/** External effects and usage of runs that worked on tasks, or are below another run. */
+/** External effects and usage of runs that worked on tasks, with all below them. */
 import { MADE_THOUGH_FAILED } from '../core/ledger.ts';
 import { resultOf, type Tx } from './database.ts';
 
@@ -42,15 +42,4 @@ export async function tokensOfTask(tx: Tx, of: { workflowId: string; taskId: str
     [of.workflowId, of.taskId],
   );
   return resultOf(rows);
-}
-
-/** Usage of a run and all runs below it; the cost is a decimal, null if none is known. */
-export async function usageBelow(tx: Tx, runId: string): Promise<{ tokens: number; cost_usd: string | null }> {
-  const [row] = await tx.query<{ tokens: number; cost_usd: string | null }>(
-    `with recursive below (id) as (select $1::uuid ${BELOW})
-     select coalesce(sum(r.tokens_in + r.tokens_out), 0)::bigint as tokens, sum(r.cost_usd) as cost_usd
-     from below b join runs r on r.id = b.id`,
-    [runId],
-  );
-  return row ?? { tokens: 0, cost_usd: null };
 }

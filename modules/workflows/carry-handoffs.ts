@@ -3,6 +3,7 @@
  * work goes back. Each look is one transaction under the lock of the handoff's row, so nothing is begun twice or lost.
  * Locks in the order of those who send messages, hand over or erase: thread, run, handoff.
  */
+import type { RunBudget } from '../../core/budget.ts';
 import { endAsCompleted } from '../../core/decision-events/endings.ts';
 import { autonomyOf } from '../../core/definition.ts';
 import { conflict, DroverError, notFound } from '../../core/errors.ts';
@@ -25,7 +26,7 @@ import {
 } from '../../db/handoffs.ts';
 import { findRun, lockRun, type RunView } from '../../db/runs.ts';
 import { lockThread } from '../../db/threads.ts';
-import { usageBelow } from '../../db/task-effects.ts';
+import { restOfBudget } from '../budgets/rest-of-budget.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
@@ -225,44 +226,30 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
     threadId: source?.thread_id,
     takesHandoffOn: true,
     input: { message, ...untrusted },
-    config: source ? configAfter(source, { level, used: await usageBelow(tx, source.id) }) : {},
+    config: source
+      ? configAfter(source, { level, budget: await restOfBudget(tx, { ...source, tenant_id: tenantId }) })
+      : {},
     mayRaiseAutonomy: false,
     requestedBy: row.requested_by ?? undefined,
   });
   return written;
 }
 
-/**
- * Carries the run's settings over to the next one: session or user, autonomy level, and the rest of its budget after all it and
- * its children used.
- */
+/** Carries the run's settings over to the next one: session or user, autonomy level, and the rest of its budget. */
 function configAfter(
   run: RunView,
-  { level, used }: { level: number; used: Awaited<ReturnType<typeof usageBelow>> },
+  { level, budget }: { level: number; budget: RunBudget | undefined },
 ): RequestedConfig & Pick<RunConfig, 'session' | 'for_user'> {
-  const { session, for_user, autonomy_level, budget, max_turns } = run.config;
-  const left = budget && {
-    ...budget,
-    ...(budget.max_tokens !== undefined && {
-      max_tokens: Math.max(1, budget.max_tokens - used.tokens),
-    }),
-    ...(budget.max_cost_usd !== undefined && {
-      max_cost_usd: Math.max(LEAST_USD, budget.max_cost_usd - Number(used.cost_usd ?? 0)),
-    }),
-    ...(budget.max_steps !== undefined && { max_steps: Math.max(1, budget.max_steps - run.steps) }),
-  };
+  const { session, for_user, autonomy_level, max_turns } = run.config;
   return {
     keep_open: run.keep_open,
     ...(session && { session }),
     ...(for_user !== undefined && { for_user }),
     ...(autonomy_level !== undefined && { autonomy_level: Math.min(autonomy_level, level) }),
-    ...(left && { budget: left }),
+    ...(budget && { budget }),
     ...(max_turns !== undefined && { max_turns }),
   };
 }
-
-/** A budget cannot be zero; with this little left, the first model call is refused. */
-const LEAST_USD = 0.000001;
 
 /** Adds a handoff event to the log of a run that was just written. */
 async function tell({ tx, tenantId }: Carrying, written: Announcement, event: NewEvent): Promise<Announcement> {

@@ -7,6 +7,7 @@ import { door } from '../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../support/fake-anthropic.ts';
 import { ownCalls } from '../support/queries/model-calls.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
@@ -185,6 +186,53 @@ describe('budgets of a tree of runs', () => {
       slowly.open();
       assert.equal((await ended(root)).status, 'completed');
       assert.deepEqual(await found(), [true]);
+    });
+  });
+
+  describe('where a conversation is handed over', () => {
+    beforeEach(async () => {
+      await agent('ann', { tools: ['handoff', 'delegate', 'calculator'] });
+      await agent('bob');
+      await agent('child', { tools: ['calculator'] });
+    });
+    const handing = use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+    const calculating = use('calculator', { expression: '1+1' });
+    /** The budget of the run that goes on with it. */
+    const rest = async () => {
+      await waitUntil('it goes on', async () => {
+        await carryHandoffs(api.context);
+        return (await runOf('bob')) !== undefined;
+      });
+      const { events } = await read(`/v1/runs/${(await runOf('bob')).run_id}/events?types=run.created`);
+      return events[0].payload.config.budget;
+    };
+
+    it('leave the target what neither the run nor the one that it repeats has used', async () => {
+      const answers = [
+        spending(8500, calculating),
+        { error: { status: 400, type: 'invalid_request_error', message: 'no' } },
+        spending(120, handing),
+        spending(120, text('over')),
+      ];
+      say = (name) => (name === 'ann' && answers.shift()) || text('bob here');
+      const run = await start('ann', { budget: { max_tokens: 10_000 } });
+      assert.equal((await ended(run)).status, 'failed');
+      const { new_run_id: again } = await make(`/v1/runs/${run}/retry`, {}, 202);
+      assert.equal((await ended(again)).status, 'completed');
+      assert.deepEqual(await rest(), { max_tokens: 10_000 - 8500 - 240 });
+    });
+
+    it('leave the target the steps that neither the run nor its children have made', async () => {
+      const answers: Record<string, AnthropicReply[]> = {
+        ann: [delegating({ agent: 'child' }), handing, text('over')],
+        child: [calculating, use('calculator', { expression: '2+2' }), text('4')],
+      };
+      say = (name) => answers[name]?.shift() ?? text('bob here');
+      const budget = { max_steps: 7, max_cost_usd: 1 };
+      assert.equal((await ended(await start('ann', { budget }))).status, 'completed');
+      const left = await rest();
+      assert.equal(left.max_steps, 1);
+      assert.ok(left.max_cost_usd > 0.9 && left.max_cost_usd < 1, `${left.max_cost_usd}`);
     });
   });
 });

@@ -38,7 +38,7 @@ import {
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
-import { listEffectsOfTasks, tokensOfTask, usageBelow } from '../../db/task-effects.ts';
+import { listEffectsOfTasks, tokensOfTask } from '../../db/task-effects.ts';
 import { listFittingTasks } from '../../db/fitting-tasks.ts';
 import { listLastTurns, listTurns } from '../../db/turns.ts';
 import { readKeptSignalBytes } from '../../db/signals.ts';
@@ -224,7 +224,6 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
     'effects of subtasks': (tx) => listEffectsOfTasks(tx, { workflowId: agent, taskIds: [agent, middle] }),
     'tokens of a subtask': (tx) => tokensOfTask(tx, { workflowId: agent, taskId: middle }),
-    'what a run and all below it have used': (tx) => usageBelow(tx, agent),
     'runs by their ids': (tx) => findRuns(tx, [agent, middle]),
     'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),
     'threads that get their titles': (tx) => setTitles(tx, [{ thread: agent, title: 't' }]),

@@ -25,6 +25,9 @@ interface NewOwnCall {
 export const OWN_USAGE = `count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out,
   coalesce(sum(cost_usd), 0) as cost_usd, count(*) filter (where cost_usd is null) as unpriced`;
 
+/** The purpose of the only calls for a run that its usage does not count: whoever hands its work over does not hold its log. */
+export const HANDOFF_SUMMARY = 'handoff_summary';
+
 export interface OwnUsageRow {
   purpose: string;
   calls: number;

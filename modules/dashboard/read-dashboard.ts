@@ -75,7 +75,7 @@ export async function readUsageSums(
   return readUsage(tx, { ...ownerOf(caller), ...range, by: 'all', kinds: [kind] });
 }
 
-/** Usage of Drover's own model calls outside of runs. */
+/** Usage of Drover's own model calls that is no run's. */
 export async function readOwnSums(tx: Tx, caller: Caller, range: DashboardRange): Promise<OwnUsageRow[]> {
   return readOwnUsage(tx, { ...ownerOf(caller), ...range });
 }

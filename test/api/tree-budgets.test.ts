@@ -235,4 +235,55 @@ describe('budgets of a tree of runs', () => {
       assert.ok(left.max_cost_usd > 0.9 && left.max_cost_usd < 1, `${left.max_cost_usd}`);
     });
   });
+
+  describe('where a task is handed over', () => {
+    beforeEach(async () => {
+      await agent('ann', {
+        capabilities: [{ skill_name: 'ann' }],
+        tools: ['calculator'],
+        llm_config: { max_tokens: 300 },
+      });
+      await agent('bob');
+    });
+    /** Hands a task over on which 1,100 tokens were used; answers how often a summary was asked for, which takes 7,100. */
+    const handOver = async (max_cost_tokens: number) => {
+      let summaries = 0;
+      say = (name, _said, request) => {
+        if (name === 'ann') {
+          return hasResult(request) ? undefined : spending(1100, use('calculator', { expression: '1+1' }));
+        }
+        if (name === 'bob') return text('done by bob');
+        summaries += 1;
+        return spending(7100, use('submit_summary', { summary: 'Everywhere was looked.' }));
+      };
+      const requirements = { required_capabilities: ['ann'], preferred_agents: [ids['ann']], max_cost_tokens };
+      const description = 'Find them, and look everywhere. '.repeat(100);
+      const { id } = await make('/v1/tasks', { description, requirements }, 202);
+      await waitUntil('ann is asked again', async () => {
+        const { run_id } = await read(`/v1/tasks/${id}`);
+        const called = run_id && (await read(`/v1/runs/${run_id}/events?types=model.called`)).events;
+        return called?.length === 2;
+      });
+      const agents = { source_agent_id: ids['ann'], target_agent_id: ids['bob'] };
+      const why = { reason: 'Needs an analyst', urgency: 'high', context: {}, target_tokens: 200 };
+      await make('/v1/handoffs', { task_id: id, ...agents, ...why });
+      return summaries;
+    };
+
+    it('count for the task what the summary of its conversation takes, and show it among the calls of Drover', async () => {
+      assert.equal(await handOver(12_000), 1);
+      await waitUntil('bob goes on', async () => (await runOf('bob')) !== undefined);
+      const { events } = await read(`/v1/runs/${(await runOf('bob')).run_id}/events?types=run.created`);
+      assert.deepEqual(events[0].payload.config.budget, { max_tokens: 12_000 - 1100 - 7100 });
+      const { own_calls } = await read('/v1/dashboard/usage');
+      assert.deepEqual(
+        own_calls.map(({ purpose, calls }: { purpose: string; calls: number }) => [purpose, calls]),
+        [['handoff_summary', 1]],
+      );
+    });
+
+    it('ask no model for a summary where the task has nothing left for it', async () => {
+      assert.equal(await handOver(1200), 0);
+    });
+  });
 });

@@ -7,9 +7,12 @@ import { cleanText } from '../../../core/content.ts';
 import type { HandoffContext } from '../../../core/handoff.ts';
 import { messagesToTell, type HandoffMessage } from '../../../core/handoff-summary.ts';
 import { escapeText } from '../../../core/memory/prompt.ts';
+import { ancestorsOf } from '../../../core/run-config.ts';
 import type { AgentRow } from '../../../db/agents.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
 import { readMessages } from '../../../db/messages.ts';
 import type { Tx } from '../../../db/database.ts';
+import { HANDOFF_SUMMARY } from '../../../db/own-model-calls.ts';
 import { findRunRow } from '../../../db/runs.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
@@ -54,8 +57,8 @@ export async function summarizeHistory(
   const { tenantId, source, targetTokens } = handing;
   const first = primaryModelOf(source.definition, undefined);
   if ((first ?? context.models.defaultName()).split('/')[0] === 'offline') return undefined;
-  const earlier = await context.db.withTenant(tenantId, (tx) => tooLongFor(tx, handing));
-  if (earlier.length === 0) return undefined;
+  const { run, earlier } = await context.db.withTenant(tenantId, (tx) => tooLongFor(tx, handing));
+  if (!run || earlier.length === 0) return undefined;
   const said = earlier.map(({ role, text }) => `${role}: ${text}`).join('\n\n');
   const maxTokens = Math.min(MOST_TOKENS, Math.floor(targetTokens * SHARE));
   const shown = escapeText(said.slice(-MOST_CHARS));
@@ -64,7 +67,8 @@ export async function summarizeHistory(
     tenantId,
     workspaceId: source.workspace_id,
     agentId: source.id,
-    purpose: 'handoff_summary',
+    run: { id: run.id, rootId: run.root_run_id, ancestors: ancestorsOf(run) },
+    purpose: HANDOFF_SUMMARY,
     models: [first, ...fallbackModelsOf(source.definition)],
     tool: SUBMIT_SUMMARY,
     system: SYSTEM,
@@ -82,15 +86,22 @@ export async function summarizeHistory(
 
 /** The conversation of the handing-over run, as messages and calls; empty if erased. */
 export async function conversationOf(tx: Tx, runId: string | null): Promise<HandoffMessage[]> {
-  const run = runId === null ? undefined : await findRunRow(tx, runId);
+  return readConversation(tx, runId === null ? undefined : await findRunRow(tx, runId));
+}
+
+async function readConversation(tx: Tx, run: RunRow | undefined): Promise<HandoffMessage[]> {
   if (!run || run.erased_at) return [];
   const from = Math.max(run.base_length, run.length - MOST_MESSAGES);
   return historyOf(await readMessages(tx, run.id, { from, length: run.length }));
 }
 
-/** The part of the conversation that would otherwise be cut by rules. */
-async function tooLongFor(tx: Tx, { runId, context, targetTokens }: Handing): Promise<readonly HandoffMessage[]> {
-  const history = await conversationOf(tx, runId);
+/** The run, and the part of its conversation that would otherwise be cut by rules. */
+async function tooLongFor(
+  tx: Tx,
+  { runId, context, targetTokens }: Handing,
+): Promise<{ run: RunRow | undefined; earlier: readonly HandoffMessage[] }> {
+  const run = await findRunRow(tx, runId);
+  const history = await readConversation(tx, run);
   const limits = { targetTokens, nowMs: 0, countTokens: estimateTokens };
-  return messagesToTell({ context, history, fragments: [] }, limits);
+  return { run, earlier: messagesToTell({ context, history, fragments: [] }, limits) };
 }

@@ -118,7 +118,7 @@ const TRANSIENT: readonly ModelErrorKind[] = ['rate_limited', 'overloaded', 'una
 export class ModelError extends Error {
   readonly kind: ModelErrorKind;
   readonly retryAfterMs: number | undefined;
-  /** Usage that the provider had reported by then: it is paid for. */
+  /** Usage by then, as the provider had reported it or as Drover estimates it: it is paid for. */
   readonly usage: TokenUsage | undefined;
 
   constructor(

@@ -1,4 +1,4 @@
-import { promptTokens, type ModelRequest, type ModelResponse } from '../core/model.ts';
+import { NO_TOKENS, promptTokens, type ModelRequest, type ModelResponse, type TokenUsage } from '../core/model.ts';
 import { estimateMessages, estimateRequest } from './estimate-tokens.ts';
 
 /**
@@ -14,6 +14,17 @@ export function completeUsage(request: ModelRequest, response: ModelResponse): M
   const input = lacksInput ? estimateRequest(request) : usage.input;
   const output = lacksOutput ? estimateMessages([{ role: 'assistant', content }]) : usage.output;
   return { ...response, usage: { ...usage, input, output, estimated: true } };
+}
+
+/**
+ * The usage of an answer that broke off when `heard` of it had come. Providers count an answer at its end: before, they report
+ * nothing, or its first token. What they report of the prompt is all of it.
+ */
+export function completeBrokenUsage(request: ModelRequest, heard: string, reported = NO_TOKENS): TokenUsage {
+  const input = promptTokens(reported) === 0 ? estimateRequest(request) : reported.input;
+  const said = estimateMessages([{ role: 'assistant', content: [{ type: 'text', text: heard }] }]);
+  if (input === reported.input && said <= reported.output) return reported;
+  return { ...reported, input, output: Math.max(reported.output, said), estimated: true };
 }
 
 /** More tokens than any request or answer has. */

@@ -1,11 +1,11 @@
 import { impossible } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
-import type { StreamModel } from '../core/model.ts';
+import { ModelError, type AnswerPiece, type ModelRequest, type StreamModel } from '../core/model.ts';
 import type { ModelRates } from '../db/model-rates.ts';
-import { completeUsage } from './complete-usage.ts';
+import { completeBrokenUsage, completeUsage } from './complete-usage.ts';
 import { soundAnswer } from './sound-answer.ts';
 import { contextWindowOf, type ContextWindows } from './context-windows.ts';
-import { withoutKey } from './model-errors.ts';
+import { withoutKey, withUsage } from './model-errors.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, OpenFile, Provider } from './provider.ts';
@@ -106,13 +106,24 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   // A failure is reported to each caller of the model.
   opened.catch(() => undefined);
   return async (request, io) => {
+    let heard: string | undefined;
+    const onDelta = (piece: AnswerPiece) => {
+      heard = (heard ?? '') + piece.text;
+      io.onDelta(piece);
+    };
     const answer = await opened
-      .then((ask) => ask(request, io))
+      .then((ask) => ask(request, { ...io, onDelta }))
       .catch((error: unknown) => {
-        throw withoutKey(error, credential.apiKey);
+        throw withoutKey(countHeard(request, heard, error), credential.apiKey);
       });
     return completeUsage(request, soundAnswer(request, answer));
   };
+}
+
+/** The same error with the usage of the pieces that had come: only a call of which nothing had come may count as nothing. */
+function countHeard(request: ModelRequest, heard: string | undefined, error: unknown): unknown {
+  if (heard === undefined || !(error instanceof ModelError)) return error;
+  return withUsage(error, completeBrokenUsage(request, heard, error.usage));
 }
 
 /** A digest of a credential: the key itself goes nowhere. */

@@ -19,7 +19,7 @@ const usage = z.object({
   estimated: z.boolean().optional(),
 });
 
-/** Usage that a provider reported before its answer broke off: it is paid for. */
+/** Usage of an answer until it broke off: it is paid for. */
 const brokenOff = { provider: z.string().optional(), usage: usage.optional(), cost_usd: money.optional() };
 
 const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });

@@ -184,7 +184,7 @@ export function stopReasonOf({ code }: { code: string }): string {
   return code === OUT_OF_BUDGET ? OUT_OF_BUDGET : 'failed';
 }
 
-/** What a failed attempt cost, as far as its provider reported usage; undefined if nothing. */
+/** What a failed attempt cost; undefined if nothing of an answer had come. */
 export function spentInVain({
   payload,
 }: Extract<NewEvent, { type: 'model.retried' | 'model.failed' }>): Pick<Change, 'add'> | undefined {

@@ -1,7 +1,13 @@
 /** Accounts for one call: reserved before, settled after, and logged in its run. */
 import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { promptTokens, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
+import {
+  promptTokens,
+  type ModelError,
+  type ModelRequest,
+  type ModelResponse,
+  type TokenUsage,
+} from '../../core/model.ts';
 import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
@@ -81,12 +87,15 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
   };
 }
 
-/** The cost of a failed attempt: what the provider reported before it broke off, otherwise nothing. */
+/** The cost of a failed attempt: its usage until it broke off, otherwise nothing. */
 function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omit<OwnCallEnd, 'errorCode'> {
   if (!usage) return { state: 'released', ...NOTHING };
   const tokensIn = promptTokens(usage);
-  return { state: 'settled', tokensIn, tokensOut: usage.output, cost: costOf(provider, model, usage), usage };
+  const cost = costOf(provider, model, usage);
+  return { state: stateFor(usage), tokensIn, tokensOut: usage.output, cost, usage };
 }
+
+const stateFor = ({ estimated }: TokenUsage) => (estimated ? 'estimated' : 'settled');
 
 const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
 
@@ -137,8 +146,7 @@ async function settle(
   const { provider, model, usage, stopReason } = response;
   const cost = costOf(provider, model, usage);
   const tokensIn = promptTokens(usage);
-  const state = usage.estimated ? 'estimated' : 'settled';
-  await end(context, of, { id, state, tokensIn, tokensOut: usage.output, cost, usage, also });
+  await end(context, of, { id, state: stateFor(usage), tokensIn, tokensOut: usage.output, cost, usage, also });
   context.metrics.tokens.inc({ model, kind: 'input' }, usage.input);
   context.metrics.tokens.inc({ model, kind: 'output' }, usage.output);
   if (cost !== null) context.metrics.costUsd.inc({ model }, Number(cost));

@@ -154,10 +154,23 @@ describe('a model call that Drover makes for itself', () => {
 
   it('costs what the provider had counted where the answer breaks off', async () => {
     const error = { type: 'api_error', message: 'broken', midStream: true };
-    engine.say((_, n) => (n === 0 ? { ...GOOD_REPLY, error } : GOOD_REPLY));
+    const usage = { input_tokens: 10, output_tokens: 50 };
+    engine.say((_, n) => (n === 0 ? { ...GOOD_REPLY, usage, error } : GOOD_REPLY));
     assert.equal(faultOf(await ask()), 'answered');
     const [broken, whole] = await rows();
     assert.deepEqual([broken?.state, broken?.reserved, broken?.error_code], ['settled', 'settled', 'unavailable']);
+    assert.ok(Number(broken?.cost_usd) > 0);
+    assert.equal(whole?.state, 'settled');
+    assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+    await forget();
+  });
+
+  it('costs what had come of an answer that breaks off before the provider has counted it', async () => {
+    const error = { type: 'api_error', message: 'broken', midStream: true };
+    engine.say((_, n) => (n === 0 ? { ...GOOD_REPLY, usage: null, error } : GOOD_REPLY));
+    assert.equal(faultOf(await ask()), 'answered');
+    const [broken, whole] = await rows();
+    assert.deepEqual([broken?.state, broken?.reserved, broken?.error_code], ['estimated', 'estimated', 'unavailable']);
     assert.ok(Number(broken?.cost_usd) > 0);
     assert.equal(whole?.state, 'settled');
     assert.deepEqual(await findBudgetDrift(engine.context.db), []);

@@ -1,5 +1,5 @@
 /** Costs of model calls, by the providers' list prices. */
-import { NO_TOKENS, promptTokens, type TokenUsage } from '../core/model.ts';
+import { NO_TOKENS, promptTokens, type ModelResponse, type TokenUsage } from '../core/model.ts';
 import type { Price, Rates } from './provider.ts';
 import { PROVIDERS } from './providers.ts';
 
@@ -50,6 +50,28 @@ export function costsOf(
     output: decimalOf(part(usage.output, rates.output)),
     cache_read: decimalOf(part(usage.cache_read, rates.cacheRead)),
     cache_write: decimalOf(part(usage.cache_write_5m, rates.write5m) + part(usage.cache_write_1h, rates.write1h)),
+  };
+}
+
+/** What an answer costs, as its event has it. */
+export interface AnswerPrice {
+  cost: string | null;
+  costs?: ReturnType<typeof costsOf>;
+  longContext?: boolean;
+}
+
+/**
+ * An answer's price: of the model that was asked, or of the one that the server says has answered if that is dearer. By the
+ * server's word alone, a name without a price or with a lower one would void the limits of a budget.
+ */
+export function priceOfAnswer(asked: string, { provider, model: answered, usage }: ModelResponse): AnswerPrice {
+  const [costAsked, costAnswered] = [costOf(provider, asked, usage), costOf(provider, answered, usage)];
+  const isAskedDearer = costAsked !== null && Number(costAsked) > Number(costAnswered ?? -1);
+  const model = isAskedDearer ? asked : answered;
+  return {
+    cost: isAskedDearer ? costAsked : costAnswered,
+    costs: costsOf(provider, model, usage),
+    longContext: isLongContext(provider, model, usage),
   };
 }
 

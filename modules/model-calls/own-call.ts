@@ -14,7 +14,7 @@ import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db
 import { newId } from '../../lib/new-id.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
-import { costOf, costsOf, isLongContext, mostCostOf } from '../../llm/prices.ts';
+import { costOf, mostCostOf, priceOfAnswer } from '../../llm/prices.ts';
 import type { ToolAsk, ToolFault } from './tool-ask.ts';
 import type { ModelCallContext } from './model-call-context.ts';
 
@@ -144,7 +144,8 @@ async function settle(
 ): Promise<void> {
   const { id, response, latencyMs, also } = answered;
   const { provider, model, usage, stopReason } = response;
-  const cost = costOf(provider, model, usage);
+  const price = priceOfAnswer(of.resolved.model, response);
+  const { cost } = price;
   const tokensIn = promptTokens(usage);
   await end(context, of, { id, state: stateFor(usage), tokensIn, tokensOut: usage.output, cost, usage, also });
   context.metrics.tokens.inc({ model, kind: 'input' }, usage.input);
@@ -153,8 +154,7 @@ async function settle(
   if (!of.record) return;
   const { record, tool } = of;
   const call = { provider, model, tool, step: record.step, stopReason, usage, latencyMs };
-  const paid = { cost, costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
-  record.append(recordOwnAnswer(record.state(), { ...call, ...paid }));
+  record.append(recordOwnAnswer(record.state(), { ...call, ...price }));
 }
 
 function end(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { NO_TOKENS } from '../../core/model.ts';
-import { costOf, isLongContext, mostCostOf } from '../../llm/prices.ts';
+import { NO_TOKENS, type ModelResponse } from '../../core/model.ts';
+import { costOf, isLongContext, mostCostOf, priceOfAnswer } from '../../llm/prices.ts';
 
 const MILLION = 1_000_000;
 
@@ -80,5 +80,41 @@ describe('costOf', () => {
         assert.equal(cost(both), cost(a) + cost(b));
       }),
     );
+  });
+});
+
+describe('priceOfAnswer', () => {
+  const answered = (model: string, usage = { ...NO_TOKENS, input: MILLION }): ModelResponse => ({
+    provider: 'openai',
+    model,
+    usage,
+    content: [],
+    stopReason: 'end_turn',
+  });
+
+  it('is that of the model that was asked, if the server names its snapshot', () => {
+    const { cost, costs } = priceOfAnswer('gpt-5', answered('gpt-5-2025-08-07'));
+    assert.deepEqual([cost, costs?.input], ['1.25', '1.25']);
+  });
+
+  it('is that of the dearer model, if the server names another one', () => {
+    assert.equal(priceOfAnswer('gpt-5', answered('gpt-5-nano')).cost, '1.25');
+    assert.equal(priceOfAnswer('gpt-5-nano', answered('gpt-5')).cost, '1.25');
+  });
+
+  it('is that of the model that has one, and unknown if neither has', () => {
+    assert.equal(priceOfAnswer('gpt-5', answered('my-gateway-model')).cost, '1.25');
+    assert.equal(priceOfAnswer('my-gateway-model', answered('gpt-5')).cost, '1.25');
+    assert.deepEqual(priceOfAnswer('my-gateway-model', answered('theirs')), {
+      cost: null,
+      costs: undefined,
+      longContext: false,
+    });
+  });
+
+  it('says whether the rates for long prompts of that model applied', () => {
+    const usage = { ...NO_TOKENS, input: 300_000 };
+    assert.equal(priceOfAnswer('gpt-5.4', answered('gpt-5', usage)).longContext, true);
+    assert.equal(priceOfAnswer('gpt-5-nano', answered('gpt-5', usage)).longContext, false);
   });
 });

@@ -47,8 +47,14 @@ export class TurnFailure extends Error {
   }
 }
 
+/** An answer, and the model that was asked for it: its server may call it by another name. */
+interface AskedAnswer {
+  response: ModelResponse;
+  asked: ResolvedModel;
+}
+
 /** Asks the next model, skipping those that have already failed this call. Throws TurnFailure, ThrottledError, ParkedError. */
-export async function askModels(drive: Drive, call: CallModel): Promise<ModelResponse> {
+export async function askModels(drive: Drive, call: CallModel): Promise<AskedAnswer> {
   const budgetMs = drive.limits.turnTimeoutMs - (drive.log.state.turn?.drivenMs ?? 0);
   // Each attempt has a limit of its own, kept in the providers' code, whose end does not end the turn.
   const deadline = startDeadline(Math.max(1, budgetMs), drive.signal);
@@ -59,7 +65,7 @@ export async function askModels(drive: Drive, call: CallModel): Promise<ModelRes
   }
 }
 
-async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Promise<ModelResponse> {
+async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Promise<AskedAnswer> {
   const { failures } = callOf(drive);
   const models = modelsFor(drive);
   const failed: Failed[] = [];
@@ -80,7 +86,7 @@ async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Pro
     if (!(answer instanceof ModelError)) {
       await charge(drive, { resolved, answer, passedTokens: admission.tokens });
       resume(drive, { step: call.step, model: answer.model, at: admission.at });
-      return answer;
+      return { response: answer, asked: resolved };
     }
     failed.push(await recordFailed(drive, asked, answer));
   }

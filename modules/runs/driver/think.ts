@@ -8,7 +8,7 @@ import { canonicalValue } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfEmpty, intentsOf, type EmptyFault } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
-import { costOf, costsOf, isLongContext } from '../../../llm/prices.ts';
+import { priceOfAnswer, type AnswerPrice } from '../../../llm/prices.ts';
 import { askModels, modelsFor } from './ask-model.ts';
 import { checkFinalAnswer } from './check-answer.ts';
 import { commit } from './commit.ts';
@@ -33,12 +33,11 @@ export async function think(drive: Drive, call: CallModel): Promise<void> {
   const record = { state: drive.log.state, replaySource: drive.replaySource };
   const replayed = recordedAnswer(record, call.step, () => firstRequest(drive, call));
   const recorded = replayed?.kind === 'same';
-  const response = recorded ? replayed.response : await askModels(drive, call);
+  const { response, price } = recorded ? { response: replayed.response, price: FREE } : await askPriced(drive, call);
   const latencyMs = Math.round(performance.now() - startedMs);
-  const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
-  if (!recorded) observe(drive, { response, latencyMs, cost });
+  if (!recorded) observe(drive, { response, latencyMs, cost: price.cost });
   const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
-  const answered = { call, response, latencyMs, cost, recorded, replay };
+  const answered = { call, response, latencyMs, price, recorded, replay };
   const point = mark(drive.log);
   const { reservation } = drive.step;
   try {
@@ -50,6 +49,14 @@ export async function think(drive: Drive, call: CallModel): Promise<void> {
     drive.step.reservation = reservation;
     await take(drive, { ...answered, response: { ...response, content: [], files: [] }, fault: UNFIT });
   }
+}
+
+/** An answer from the record was paid for where it was given. */
+const FREE: AnswerPrice = { cost: '0' };
+
+async function askPriced(drive: Drive, call: CallModel): Promise<{ response: ModelResponse; price: AnswerPrice }> {
+  const { response, asked } = await askModels(drive, call);
+  return { response, price: priceOfAnswer(asked.model, response) };
 }
 
 const UNFIT: EmptyFault = { code: 'empty_answer', message: 'The answer had a form that cannot be kept.' };
@@ -64,14 +71,14 @@ interface Answered {
   call: CallModel;
   response: ModelResponse;
   latencyMs: number;
-  cost: string | null;
+  price: AnswerPrice;
   recorded: boolean;
   replay: Parameters<typeof recordAnswer>[1]['replay'];
   /** Why nothing of the answer is taken. */
   fault?: EmptyFault;
 }
 
-async function take(drive: Drive, { call, response, recorded, cost, ...answered }: Answered): Promise<void> {
+async function take(drive: Drive, { call, response, recorded, price, ...answered }: Answered): Promise<void> {
   const { latencyMs, replay, fault } = answered;
   const content = usable(response, call, drive);
   const files = recorded ? [] : await keepGeneratedFiles(drive.context, filesFor(drive), response);
@@ -88,17 +95,16 @@ async function take(drive: Drive, { call, response, recorded, cost, ...answered 
     ...response,
     untrusted,
     ...noteReplaced(response.content),
-    ...paidFor(response, recorded),
+    ...price,
     step: call.step,
     ordinal,
     toolCalls: calls,
-    cost,
     latencyMs,
   };
   const kinds = intents.map(({ kind }) => kind);
   appendEvent(drive.log, recordAnswer(drive.log.state, { ...answer, intents: kinds, empty, replay }));
   appendEvent(drive.log, ...files.map((fact) => recordFile(drive.log.state, call.step, fact)));
-  const usedUp = settleAnswer(drive, { response, cost, recorded });
+  const usedUp = settleAnswer(drive, { response, cost: price.cost, recorded });
   if (empty && !usedUp) appendEvent(drive.log, rejectEmptyAnswer(drive.log.state, call.step, empty));
   // A node's answer is checked when the graph ends with it, since only then it is the turn's.
   const isOfNode = drive.limits.graph !== undefined && drive.log.state.graph?.open === true;
@@ -120,12 +126,6 @@ function shownIdsOf({ step }: Drive, content: readonly AssistantBlock[]): Readon
 
 function filesFor({ tenantId, run, signal }: Drive) {
   return { tenantId, runId: run.id, signal };
-}
-
-/** The parts of an answer's cost; none if it came from the record. */
-function paidFor({ provider, model, usage }: ModelResponse, recorded: boolean) {
-  if (recorded) return {};
-  return { costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
 }
 
 function firstRequest(drive: Drive, call: CallModel): AskedModel {

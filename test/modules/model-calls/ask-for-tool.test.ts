@@ -177,6 +177,14 @@ describe('a model call that Drover makes for itself', () => {
     await forget();
   });
 
+  it('costs what the asked model does where its server names one without a price', async () => {
+    engine.say([{ ...GOOD_REPLY, model: 'my-gateway-model', usage: { input_tokens: 1000, output_tokens: 100 } }]);
+    assert.equal(faultOf(await ask()), 'answered');
+    const [row] = await rows();
+    assert.equal(Number(row?.cost_usd), 0.0015);
+    await forget();
+  });
+
   it('is not made where no budget of the tenant is left', async () => {
     engine.say([use({ name: 'submit_verdict', input: GOOD })]);
     await addTinyBudget(engine);

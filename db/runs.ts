@@ -205,7 +205,7 @@ export interface RunFilter {
   /** Only runs that ended, or last changed if unfinished, since then. */
   changedSince?: string | undefined;
   /**
-   * Only runs that are the last unerased of their thread, that are not driven by something else (workflow, child of one), and whose
+   * Only runs that are the last unerased of their thread, that work for no other run (as children of a workflow do), and whose
    * agent takes new runs.
    */
   isRetryable?: boolean | undefined;
@@ -214,7 +214,7 @@ export interface RunFilter {
   limit: number;
 }
 
-const RETRYABLE = `r.kind = 'agent' and r.parent_task_id is null and r.erased_at is null
+const RETRYABLE = `r.parent_task_id is null and r.erased_at is null
   and not exists (select from runs l where l.thread_id = r.thread_id and l.thread_place > r.thread_place and l.erased_at is null)
   and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cancelRuns } from '../../modules/runs/cancel-runs.ts';
-import { retryRuns } from '../../modules/runs/retry-runs.ts';
+import { retryRuns } from '../../modules/workflows/retry-runs.ts';
 import { agentIdParam, threadIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { timeTextParam } from '../kit/validate.ts';

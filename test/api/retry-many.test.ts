@@ -108,6 +108,28 @@ describe('POST /v1/runs/retry', () => {
     assert.equal(matching, 0);
   });
 
+  it('retries a failed workflow as a request for it alone does, and none of its children beside it', async () => {
+    const { call, post, agent } = await failures(0);
+    const definition = {
+      subtasks: [{ id: 'a', description: 'Do a.', dependencies: [], agent: 'wrong key' }],
+      success_criteria: 'It is done.',
+    };
+    const input = { user_query: 'Do it.' };
+    const { id } = await post('/v1/workflows', { name: 'hopeless', agent_id: agent, input, definition });
+    const read = async () => (await call('GET', `/v1/workflows/${id}`)).json;
+    await waitUntil('it fails', async () => (await read()).status === 'failed');
+    const { run_id: child } = (await read()).tasks[0];
+    assert.equal((await call('GET', `/v1/runs/${child}`)).json.status, 'failed');
+    const filter = { status: 'failed' };
+    const dry = await post('/v1/runs/retry', { filter, dry_run: true });
+    assert.deepEqual(dry, { matching: 1, run_ids: [id], more: false });
+    const { retried, runs, more } = await post('/v1/runs/retry', { filter });
+    assert.deepEqual([retried, runs[0].run_id, more], [1, id, false]);
+    const { kind, retried_from } = (await call('GET', `/v1/runs/${runs[0].new_run_id}`)).json;
+    assert.deepEqual([kind, retried_from], ['workflow', id]);
+    assert.equal((await call('GET', `/v1/workflows/${runs[0].new_run_id}`)).json.tasks.length, 1);
+  });
+
   it('takes the newest of more runs than one request may retry, and says that there are others', async () => {
     const { id: tenant, key, workspace_id } = await api.newTenant();
     const runs = Array.from({ length: LIMITS.retryRuns + 1 }, () => newId());

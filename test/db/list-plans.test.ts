@@ -25,7 +25,7 @@ import { findContextAt, findGivenMemories, findLengthSent } from '../../db/repla
 import { hasReadUntrusted, hasUnread } from '../../db/unread.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls, listRecordedNodes } from '../../db/replay.ts';
-import { findRuns, listRuns } from '../../db/runs.ts';
+import { findRuns, listRunIds, listRuns } from '../../db/runs.ts';
 import { lastMessages } from '../../db/session-messages.ts';
 import { listSteering } from '../../db/steering.ts';
 import {
@@ -169,6 +169,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'runs, first page': (tx) => listRuns(tx, { limit }),
     'runs, a later page': (tx) => listRuns(tx, { workspaceId: workspace, before: middle, limit }),
     'runs of an agent, first page': (tx) => listRuns(tx, { agentId: agent, limit }),
+    'runs to retry': (tx) => listRunIds(tx, { workspaceId: workspace, status: ['failed'], isRetryable: true, limit }),
     'runs of states': (tx) => listRuns(tx, { status: ['executing', 'planning'], limit }),
     'conversations of a thread': (tx) => listThreadTurns(tx, agent, { limit }),
     'conversations of an agent': (tx) => listAgentTurns(tx, agent, { limit }),

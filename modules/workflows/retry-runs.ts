@@ -1,9 +1,9 @@
-/** Retries many runs at once, as after an outage. */
+/** Retries many runs at once, workflows among them, as after an outage. */
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
-import { listRunIds, type RunFilter } from '../../db/runs.ts';
+import { findRunRefs, listRunIds, type RunFilter } from '../../db/runs.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import {
@@ -13,8 +13,9 @@ import {
   type IdempotentAnswer,
   type IdempotentRequest,
 } from '../tenants/idempotency.ts';
-import { matchingRuns, type MatchingRuns } from './cancel-runs.ts';
-import { retryRun } from './retry-run.ts';
+import { matchingRuns, type MatchingRuns } from '../runs/cancel-runs.ts';
+import { retryRun, type RetryRun } from '../runs/retry-run.ts';
+import { retryWorkflow } from './restart-workflow.ts';
 
 const AT_A_TIME = 5;
 
@@ -74,10 +75,14 @@ async function retryEach(
   { runIds, traceparent, idempotency }: RetryRequest & { runIds: readonly string[] },
 ): Promise<RetriedRuns['runs']> {
   const runs: RetriedRuns['runs'] = [];
+  const refs = await context.db.withTenant(tenantId, (tx) => findRunRefs(tx, runIds));
+  const workflows = new Set(refs.filter(({ kind }) => kind === 'workflow').map(({ id }) => id));
   for (let at = 0; at < runIds.length; at += AT_A_TIME) {
     const some = runIds.slice(at, at + AT_A_TIME).map((runId) => {
       const once = { ...idempotency, route: `${idempotency.route} ${runId}` };
-      return retryUnlessGoneOn(context, { tenantId, runId, requestedBy, traceparent, idempotency: once });
+      const retry = workflows.has(runId) ? retryWorkflow : retryRun;
+      const request = { tenantId, runId, requestedBy, traceparent, idempotency: once };
+      return retryUnlessGoneOn(request, () => retry(context, request));
     });
     runs.push(...(await Promise.all(some)).flat());
   }
@@ -85,10 +90,13 @@ async function retryEach(
 }
 
 /** The run with its new one; empty if it cannot be retried: it already was, or its agent is gone. */
-async function retryUnlessGoneOn(...[context, request]: Parameters<typeof retryRun>): Promise<RetriedRuns['runs']> {
+async function retryUnlessGoneOn(
+  { runId }: RetryRun,
+  retry: () => ReturnType<typeof retryRun>,
+): Promise<RetriedRuns['runs']> {
   try {
-    const { body } = await retryRun(context, request);
-    return [{ run_id: request.runId, new_run_id: body.new_run_id }];
+    const { body } = await retry();
+    return [{ run_id: runId, new_run_id: body.new_run_id }];
   } catch (error) {
     if (error instanceof DroverError && error.status < 500) return [];
     throw error;

@@ -81,6 +81,7 @@ export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditR
 }
 
 type SealedAuditRow = SealedContent & { hash: string };
+export type SealedLink = Pick<SealedAuditRow, 'seq' | 'id' | 'hash'>;
 
 /** Sealed rows after a position of the tenant's chain, in order. */
 export async function listSealedRows(tx: Tx, page: { after: number; limit: number }): Promise<SealedAuditRow[]> {
@@ -90,10 +91,10 @@ export async function listSealedRows(tx: Tx, page: { after: number; limit: numbe
   ]);
 }
 
-/** The stored hash at a position of the tenant's chain. */
-export async function findSealedHash(tx: Tx, seq: number): Promise<string | undefined> {
-  const [row] = await tx.query<{ hash: string }>('select hash from audit_log where seq = $1', [seq]);
-  return row?.hash;
+/** The row at a position of the tenant's chain, without its content. */
+export async function findSealedLink(tx: Tx, seq: number): Promise<SealedLink | undefined> {
+  const [row] = await tx.query<SealedLink>('select seq, id, hash from audit_log where seq = $1', [seq]);
+  return row;
 }
 
 /** The end of the tenant's chain when it was last extended. */

@@ -111,6 +111,24 @@ for (const mode of DOMAIN_MODES) {
       await tamper('delete from audit_log where tenant_id = $t');
       assert.deepEqual((await verdict()).broken, { seq: 1, id: null, reason: 'missing' });
     });
+    it('breaks in a piece that begins after a row that is gone, or after the head', async () => {
+      await tamper('delete from audit_log where tenant_id = $t and seq > 4');
+      for (const after of [5, 7]) {
+        const { broken, head, checked } = await verdict(after);
+        assert.deepEqual(broken, { seq: after, id: null, reason: 'missing' });
+        assert.deepEqual([head, checked], [{ seq: 0, hash: '' }, 0], 'no link is known to hold');
+      }
+      assert.deepEqual((await verdict(4)).broken, { seq: 5, id: null, reason: 'missing' });
+      assert.deepEqual((await verdict(8)).broken, { seq: 8, id: null, reason: 'not the head' });
+    });
+    it('breaks in an empty piece whose row is not the recorded head', async () => {
+      assert.equal((await verdict(7)).broken, null);
+      await tamper(`update audit_heads set hash = repeat('0', 64) where tenant_id = $t`);
+      const { broken } = await verdict(7);
+      assert.deepEqual([broken?.seq, broken?.reason, typeof broken?.id], [7, 'not the head', 'string']);
+      await tamper('update audit_heads set seq = 6 where tenant_id = $t');
+      assert.equal((await verdict(7)).broken?.reason, 'not the head');
+    });
     it('breaks where its end was made anew', async () => {
       await tamper('delete from audit_log where tenant_id = $t and seq = 7');
       await tamper(

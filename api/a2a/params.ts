@@ -1,28 +1,36 @@
-/** The form of A2A's params. The SDK converts values of other types arbitrarily, and fails on some. */
+/**
+ * The form of A2A's params. The SDK converts values of other types arbitrarily, and fails on some. Fields that the protocol
+ * does not know are ignored, as it asks for (section 5.7).
+ */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 
 const text = z.string().nullish();
+const texts = z.array(z.string()).nullish();
+const data = z.looseObject({}).nullish();
 const flag = z.boolean().nullish();
 const CONTENTS = ['text', 'raw', 'url', 'data'] as const;
 const length = z.int().min(0).nullish();
 
 const part = z
-  .looseObject({ text, url: text, raw: text })
+  .looseObject({ text, url: text, raw: text, metadata: data })
   .refine((given) => CONTENTS.filter((kind) => (given[kind] ?? null) !== null).length === 1, {
     error: 'must have exactly one of text, raw, url and data',
   });
-const AGENT: readonly unknown[] = ['ROLE_AGENT', 'agent', 2];
+/** The name, or its number in protocol buffers. */
+const USER = ['ROLE_USER', 1] as const;
 const message = z
   .looseObject({
     messageId: text,
     message_id: text,
-    role: z
-      .unknown()
-      .refine((role) => !AGENT.includes(role), 'must be ROLE_USER: whoever sends a message speaks as the user'),
+    role: z.literal(USER, 'must be ROLE_USER: whoever sends a message speaks as the user'),
     taskId: text,
     contextId: text,
     parts: z.array(part).nullish(),
+    metadata: data,
+    extensions: texts,
+    referenceTaskIds: texts,
+    reference_task_ids: texts,
   })
   .refine(({ messageId, message_id }) => (messageId ?? message_id ?? '') !== '', {
     path: ['messageId'],
@@ -37,6 +45,8 @@ const pushFields = {
 const push = z.looseObject(pushFields).nullish();
 /** Names may have either form of protocol buffers' JSON. */
 const configuration = z.looseObject({
+  acceptedOutputModes: texts,
+  accepted_output_modes: texts,
   historyLength: length,
   history_length: length,
   returnImmediately: flag,
@@ -53,6 +63,7 @@ const params = z.looseObject({
   historyLength: length,
   history_length: length,
   includeArtifacts: flag,
+  metadata: data,
   message: message.nullish(),
   configuration: configuration.nullish(),
 });

@@ -11,6 +11,9 @@ import { newId } from '../../lib/new-id.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
+const OTHER_NAMES = ['banana', 'user', 'agent', 'ROLE_AGENT', 'Role_Agent', 'ROLE_SYSTEM', 'ROLE_UNSPECIFIED', ''];
+const OTHER_ROLES = [...OTHER_NAMES, null, undefined, {}, 0, 2, 7];
+
 type A2aClient = Awaited<ReturnType<ClientFactory['createFromUrl']>>;
 
 describe('an agent over A2A', () => {
@@ -368,6 +371,15 @@ describe('an agent over A2A', () => {
       ['SendMessage', { message: { ...message, parts: [{ text: 'say odd', data: {} }] } }],
       ['SendMessage', { message: { ...message, parts: [{ text: 'say odd' }, {}] } }],
       ['SendMessage', { message: { ...message, messageId: 5 } }],
+      ...OTHER_ROLES.map((role) => ['SendMessage', { message: { ...message, role } }] as const),
+      ['SendMessage', { message: { ...message, metadata: 'x' } }],
+      ['SendMessage', { message: { ...message, metadata: [] } }],
+      ['SendMessage', { message: { ...message, referenceTaskIds: 'x' } }],
+      ['SendMessage', { message: { ...message, extensions: [5] } }],
+      ['SendMessage', { message: { ...message, parts: [{ text: 'say odd', metadata: 'x' }] } }],
+      ['SendMessage', { message, metadata: 'x' }],
+      ['SendMessage', { message, configuration: { acceptedOutputModes: 'x' } }],
+      ['SendMessage', { message, configuration: { accepted_output_modes: [null] } }],
       ['SendMessage', { message: 'x' }],
       ['SendMessage', { message, configuration: { historyLength: -1 } }],
       ['SendMessage', { message, configuration: { history_length: 'many' } }],
@@ -384,6 +396,12 @@ describe('an agent over A2A', () => {
       assert.equal(error.code, -32602, JSON.stringify(params));
     }
     assert.equal(api.model.asked('say odd').length, 0);
+  });
+
+  it('takes the number of the role, as protocol buffers have it, and fields that it does not know', async () => {
+    const message = { messageId: newId(), role: 1, parts: [{ text: 'say hi', kind: 'text' }], later: 'x' };
+    const { result } = await rpc('SendMessage', { message, configuration: { blocking: false }, later: {} });
+    assert.equal(result.task.status.state, 'TASK_STATE_COMPLETED');
   });
 
   it('answers a notification with nothing, and does nothing', async () => {

@@ -3,6 +3,7 @@ import { InvalidArgumentError, type Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
 import { connected, id, json, jsonOrText, oneOf, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { difference, line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
+import { sayIfIdle } from './say-if-idle.ts';
 
 interface Approval {
   id: string;
@@ -125,13 +126,14 @@ interface Decision {
 }
 
 async function decide(approval: string, decision: Decision, options: Shared & { digest?: string }): Promise<void> {
-  const decided = await connected(options, async (client) => {
+  await connected(options, async (client) => {
     const path = `/v1/approvals/${approval}`;
     if (options.digest !== undefined) checkDigest(await client.get<Approval>(path), options.digest);
-    return client.post<Approval>(path, decision);
+    const decided = await client.post<Approval>(path, decision);
+    if (options.json) printJson(decided);
+    else print(`${decided.status}: ${plain(decided.tool)} (${decided.id})`);
+    sayIfIdle(client);
   });
-  if (options.json) return printJson(decided);
-  print(`${decided.status}: ${plain(decided.tool)} (${decided.id})`);
 }
 
 function checkDigest({ digest }: Approval, expected: string): void {
@@ -152,8 +154,9 @@ async function edit(approval: string, options: Editing): Promise<void> {
     if (options.dryRun) return options.json ? printJson({ arguments: changed, difference: lines }) : undefined;
     const { reason } = options;
     const decided = await client.post<Approval>(path, { decision: 'edit', arguments: changed, reason });
-    if (options.json) return printJson(decided);
-    print(`${decided.status}: ${plain(decided.tool)} (${decided.id}), digest ${decided.digest}`);
+    if (options.json) printJson(decided);
+    else print(`${decided.status}: ${plain(decided.tool)} (${decided.id}), digest ${decided.digest}`);
+    return sayIfIdle(client);
   });
 }
 

@@ -4,6 +4,7 @@ import { agentOf } from './named.ts';
 import { connected, id, someOf, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { readJsonFile } from './read-json-file.ts';
 import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
+import { sayIfIdle } from './say-if-idle.ts';
 
 const STATUSES = ['initiated', 'accepted', 'completed', 'rejected', 'failed', 'cancelled'];
 
@@ -67,9 +68,9 @@ interface Creating extends Shared {
 
 async function create(task: string, options: Creating): Promise<void> {
   const context = options.context === undefined ? {} : await readJsonFile(options.context);
-  const made = await connected(options, async (client) => {
+  await connected(options, async (client) => {
     const [source, target] = await Promise.all([agentOf(client, options.from), agentOf(client, options.to)]);
-    return client.post<Listed>('/v1/handoffs', {
+    const made = await client.post<Listed>('/v1/handoffs', {
       task_id: task,
       source_agent_id: source,
       target_agent_id: target,
@@ -77,9 +78,10 @@ async function create(task: string, options: Creating): Promise<void> {
       reason: options.reason,
       target_tokens: options.maxTokens,
     });
+    if (options.json) printJson(made);
+    else print(made.id);
+    sayIfIdle(client);
   });
-  if (options.json) printJson(made);
-  else print(made.id);
 }
 
 async function list({ task, status, limit, cursor, ...options }: Listing): Promise<void> {

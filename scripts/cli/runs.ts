@@ -9,6 +9,7 @@ import { CommandError, EXIT } from './errors.ts';
 import { connected, id, oneOf, someOf, time, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 import { addRunTree } from './run-tree.ts';
+import { sayIfIdle } from './say-if-idle.ts';
 import { sayIfUnserved } from './say-if-unserved.ts';
 
 interface Run {
@@ -166,22 +167,31 @@ async function retry(runId: string | undefined, options: Retrying): Promise<void
     if (others) throw new CommandError(EXIT.usage, 'Give either the id of a run or options, not both.');
     return retryOne(runId, options);
   }
-  const answer = await connected(options, async (client) => {
+  await connected(options, async (client) => {
     const of = agent === undefined ? filter : { ...filter, agent_id: await agentOf(client, agent) };
-    return client.post<Retried>('/v1/runs/retry', { filter: of, ...(dryRun && { dry_run: true }) });
+    const answer = await client.post<Retried>('/v1/runs/retry', { filter: of, ...(dryRun && { dry_run: true }) });
+    if (options.json) printJson(answer);
+    else printRetried(answer);
+    if (answer.retried) sayIfIdle(client);
   });
-  if (options.json) return printJson(answer);
-  for (const { run_id, new_run_id } of answer.runs ?? []) print(`${run_id} → ${new_run_id}`);
-  for (const run_id of answer.run_ids ?? []) print(run_id);
-  const count = answer.retried ?? answer.matching ?? 0;
-  print(`${count} ${dryRun ? 'would be retried' : 'retried'}${answer.more ? '; others fit, too: again' : ''}.`);
+}
+
+function printRetried({ runs = [], run_ids = [], more, ...counted }: Retried): void {
+  for (const { run_id, new_run_id } of runs) print(`${run_id} → ${new_run_id}`);
+  for (const run_id of run_ids) print(run_id);
+  const count = counted.retried ?? counted.matching ?? 0;
+  const done = counted.retried === undefined ? 'would be retried' : 'retried';
+  print(`${count} ${done}${more ? '; others fit, too: again' : ''}.`);
 }
 
 async function retryOne(runId: string, options: Shared): Promise<void> {
   const path = `/v1/runs/${runId}/retry`;
-  const answer = await connected(options, (client) => client.post<{ new_run_id: string }>(path, {}));
-  if (options.json) return printJson(answer);
-  print(`${runId} → ${answer.new_run_id}`);
+  await connected(options, async (client) => {
+    const answer = await client.post<{ new_run_id: string }>(path, {});
+    if (options.json) printJson(answer);
+    else print(`${runId} → ${answer.new_run_id}`);
+    sayIfIdle(client);
+  });
 }
 
 const ATTEMPTS = 10;

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import { connected, id, oneOf, whole, withPlace, type Shared } from './options.ts';
 import { plain, print, printFields, printJson } from './print.ts';
+import { sayIfIdle } from './say-if-idle.ts';
 
 interface Session {
   id: string;
@@ -73,16 +74,17 @@ type Saying = Shared & { session?: string; agent?: string; user?: string; level?
 
 async function say(message: string, options: Saying): Promise<void> {
   const { session: session_id, agent, level: autonomy_level, mode } = options;
-  const answer = await connected(options, async (client) => {
+  await connected(options, async (client) => {
     // A continued session keeps its user.
     const begun = session_id === undefined ? undefined : await client.get<Session>(`/agent/session/${session_id}`);
     const user_id = options.user ?? begun?.user_id ?? userInfo().username;
     const agent_id = agent === undefined ? undefined : await agentOf(client, agent);
     const body = { message, session_id, agent_id, user_id, autonomy_level, mode };
-    return client.post<{ session_id: string; status: string }>('/agent/chat', body);
+    const answer = await client.post<{ session_id: string; status: string }>('/agent/chat', body);
+    if (options.json) printJson(answer);
+    else print(answer.session_id);
+    sayIfIdle(client);
   });
-  if (options.json) return printJson(answer);
-  print(answer.session_id);
 }
 
 async function show(sessionId: string, options: Shared): Promise<void> {
@@ -120,10 +122,18 @@ interface Decision {
 
 async function decide(how: string, { session: session_id, plan: plan_id, more }: Decision, options: Shared) {
   const body = { session_id, plan_id, ...more };
-  const outcome = await connected(options, (client) => client.post<Outcome>(`/agent/${how}`, body));
-  if (options.json) return printJson(outcome);
-  print(`${outcome.status}: ${outcome.message}`);
-  if (outcome.result !== undefined) print(plain(outcome.result));
+  await connected(options, async (client) => {
+    const outcome = await client.post<Outcome>(`/agent/${how}`, body);
+    if (options.json) printJson(outcome);
+    else printOutcome(outcome);
+    // Nothing is left to be done after a refusal.
+    if (how !== 'reject') sayIfIdle(client);
+  });
+}
+
+function printOutcome({ status, message, result }: Outcome): void {
+  print(`${status}: ${message}`);
+  if (result !== undefined) print(plain(result));
 }
 
 async function interrupt(session_id: string, options: Shared): Promise<void> {

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { agentsOf } from './named.ts';
 import { connected, id, names, someOf, time, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
+import { sayIfIdle } from './say-if-idle.ts';
 import type { Task } from './task-tree.ts';
 
 const STATUSES = ['pending', 'assigned', 'in_progress', 'awaiting_handoff', 'completed', 'failed', 'cancelled'];
@@ -67,12 +68,12 @@ interface Submitting extends Shared {
 }
 
 async function submit(description: string, options: Submitting): Promise<void> {
-  const made = await connected(options, async (client) => {
+  await connected(options, async (client) => {
     const [preferred, excluded] = await Promise.all([
       agentsOf(client, options.prefer),
       agentsOf(client, options.exclude),
     ]);
-    return client.post<Task>('/v1/tasks', {
+    const made = await client.post<Task>('/v1/tasks', {
       workflow_id: options.workflow,
       description,
       input: options.query === undefined ? undefined : { user_query: options.query },
@@ -84,9 +85,10 @@ async function submit(description: string, options: Submitting): Promise<void> {
         deadline: options.deadline,
       },
     });
+    if (options.json) printJson(made);
+    else print(made.id);
+    sayIfIdle(client);
   });
-  if (options.json) printJson(made);
-  else print(made.id);
 }
 
 type Listing = Shared & Page & { workflow?: string; status?: string };

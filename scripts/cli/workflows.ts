@@ -9,6 +9,7 @@ import { connected, id, someOf, whole, withPage, withPlace, type Page, type Shar
 import { line, print, printJson, printNext, printTable } from './print.ts';
 import { printTasks } from './tasks.ts';
 import { readJsonFile } from './read-json-file.ts';
+import { sayIfIdle } from './say-if-idle.ts';
 import type { Task } from './task-tree.ts';
 
 const RUN_HELP = `
@@ -97,8 +98,10 @@ async function run(query: string, options: Running): Promise<void> {
       execution: options.execution,
       max_replans: options.maxReplans,
     });
-    if (options.detach) return options.json ? printJson(made) : print(made.id);
-    return look(client, made.id, options);
+    if (!options.detach) return look(client, made.id, options);
+    if (options.json) printJson(made);
+    else print(made.id);
+    return sayIfIdle(client);
   });
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { agentDefinition } from '../../core/definition.ts';
+import { isBuiltinAgent, refuseBuiltinAgent } from '../../modules/agents/builtin-agent.ts';
 import { checkOutputSchemas } from '../../modules/agents/check-agent.ts';
 import { createNamedAgent, putAgent, renameAgent } from '../../modules/agents/external-ids.ts';
 import { toMermaid } from '../../core/graph/mermaid.ts';
@@ -25,9 +26,11 @@ import {
   agentPatch,
   agentRequest,
   agentVersion,
+  builtinAgent,
   createdAgent,
   presentAgent,
   presentAgentTo,
+  presentBuiltinPlanner,
   presentCreated,
   presentVersion,
 } from './schemas.ts';
@@ -74,8 +77,9 @@ const get = defineRoute({
   access: 'agents:read',
   summary: 'Get an agent with its current definition',
   params: idOnly,
-  responses: { 200: agent },
+  responses: { 200: z.union([agent, builtinAgent]) },
   async handle({ caller, params, context }) {
+    if (isBuiltinAgent(params.id)) return { status: 200, body: presentBuiltinPlanner() };
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
     return { status: 200, body: presentAgent(row) };
   },
@@ -90,6 +94,7 @@ const change = defineRoute({
   body: agentPatch,
   responses: { 200: z.union([agent, createdAgent]) },
   async handle({ caller, params, body, context }) {
+    refuseBuiltinAgent(params.id);
     const { suspended, external_id: externalId, ...patch } = body;
     checkOutputSchemas(context.tools.validator, patch);
     await context.db.withTenant(caller.tenantId, async (tx) => {
@@ -131,6 +136,7 @@ const retire = defineRoute({
   params: idOnly,
   responses: { 204: 'empty' },
   async handle({ caller, params, context }) {
+    refuseBuiltinAgent(params.id);
     await context.db.withTenant(caller.tenantId, (tx) => retireAgent(tx, caller, params.id));
     return { status: 204 };
   },

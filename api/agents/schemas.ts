@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AGENT_STATUSES } from '../../core/agent-lifecycle.ts';
+import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
 import type { Caller } from '../../core/caller.ts';
 import { workflowGraph } from '../../core/graph/definition.ts';
 import { agentDefinition } from '../../core/definition.ts';
@@ -60,6 +61,18 @@ export const agent = z
   })
   .meta({ id: 'Agent' });
 
+/** As for an agent, without what belongs to its registration. */
+export const builtinAgent = z
+  .strictObject({
+    ...agentDefinition.shape,
+    id: z.uuid(),
+    agent_id: z.uuid(),
+    version: z.string(),
+    status: z.literal('active'),
+    is_builtin: z.literal(true),
+  })
+  .meta({ id: 'BuiltinAgent' });
+
 export const agentVersion = z
   .strictObject({
     ...agentDefinition.shape,
@@ -101,6 +114,13 @@ export function presentAgent(row: AgentRow): z.input<typeof agent> {
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };
+}
+
+/** The agent of workflows that name none. */
+export function presentBuiltinPlanner(): z.input<typeof builtinAgent> {
+  const { id, version: of, definition } = BUILTIN_PLANNER;
+  const description = 'Plans workflows that name no agent, and checks what came of them. It is built in.';
+  return { ...definition, description, id, agent_id: id, version: of, status: 'active', is_builtin: true };
 }
 
 /** For a caller that has changed it: the answer to a registration, if the caller may not read the rest. */

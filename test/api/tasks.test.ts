@@ -49,6 +49,24 @@ describe('tasks', () => {
   const sum = { type: 'tool_use', id: 'toolu_sum', name: 'calculator', input: { expression: '1 + 1' } };
   const LAW = { required_capabilities: ['law'] };
 
+  it('alone are runs of the planner that is built in, which can be looked at, not changed or deleted', async () => {
+    answer = () => text('done');
+    const { workflow_id } = await make('/v1/tasks', { description: 'Look it up.', requirements: LAW });
+    const { agent_id: planner } = await read(`/v1/runs/${workflow_id}`);
+    const { name, status, is_builtin, version } = await read(`/v1/agents/${planner}`);
+    assert.deepEqual([name, status, is_builtin, version], ['planner', 'active', true, '1.0.0']);
+    const change = (method: string, body?: unknown) => api.call(method, `/v1/agents/${planner}`, { key, body });
+    for (const { status: refused, json } of [
+      await change('PATCH', { description: 'x' }),
+      await change('PATCH', { suspended: true }),
+      await change('DELETE'),
+    ])
+      assert.deepEqual([refused, json.detail], [409, 'The built-in planner cannot be changed or deleted.']);
+    const { agents } = await read('/v1/agents');
+    assert.ok(agents.every(({ id }: { id: string }) => id !== planner));
+    await make(`/v1/agents/${planner}/runs`, { input: { message: 'hello' } }, 404);
+  });
+
   it('that use up their tokens have failed, and what was said by then is their output', async () => {
     answer = (_, step) => {
       const usage = { input_tokens: 1500, output_tokens: 100 };

@@ -195,6 +195,10 @@ function readDataDir(env: Environment): string {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value)) {
     throw new ConfigError('DROVER_DATA_DIR', `is ${quote(value)}`, 'a directory, or memory: to keep nothing');
   }
+  // In quotes, or in a file, no shell has put the home directory in its place.
+  if (value.startsWith('~')) {
+    throw new ConfigError('DROVER_DATA_DIR', `is ${quote(value)}`, 'a path without ~, which only a shell knows');
+  }
   return resolve(value);
 }
 

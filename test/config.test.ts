@@ -158,6 +158,7 @@ describe('config', () => {
     [{ DROVER_CORS_ORIGINS: 'https://app.example/' }, 'DROVER_CORS_ORIGINS', /origins separated by commas/],
     [{ DROVER_CORS_ORIGINS: '*,app.example' }, 'DROVER_CORS_ORIGINS', /app\.example/],
     [{ DROVER_DATA_DIR: 's3://bucket' }, 'DROVER_DATA_DIR', /a directory/],
+    [{ DROVER_DATA_DIR: '~/drover' }, 'DROVER_DATA_DIR', /"~\/drover": expected a path without ~/],
     [{ DROVER_LEASE_MS: '30s' }, 'DROVER_LEASE_MS', /"30s"/],
     [{ DROVER_LEASE_MS: '-1' }, 'DROVER_LEASE_MS', /whole number/],
     [{ DROVER_SHUTDOWN_MS: 'soon' }, 'DROVER_SHUTDOWN_MS', /whole number/],

@@ -30,7 +30,8 @@ function Connect({ onConnect }: { onConnect: (to: Connection) => void }) {
     // There again after a reload; the key is not.
     const shown = new URLSearchParams({ url: String(url), agent: String(agent), thread: String(thread) });
     history.replaceState(null, '', `?${shown.toString()}`);
-    onConnect({ url: String(url), agent: String(agent), thread: String(thread), apiKey: String(apiKey) });
+    const address = String(url).replace(/\/+$/, '');
+    onConnect({ url: address, agent: String(agent), thread: String(thread), apiKey: String(apiKey) });
   };
   return (
     <form onSubmit={submit}>
@@ -41,6 +42,17 @@ function Connect({ onConnect }: { onConnect: (to: Connection) => void }) {
       <button type="submit">Connect</button>
     </form>
   );
+}
+
+/** Asks Drover. The browser tells a page no more than that it has no answer. */
+async function reach(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const { origin } = new URL(url);
+    throw new Error(`Nothing answers at ${origin}, or DROVER_CORS_ORIGINS does not name ${location.origin}.`);
+  }
 }
 
 /** Is told the newest turn from its start where it goes on with it: assistant-ui keeps what is asked with a message that it has seen begin. */
@@ -57,11 +69,11 @@ class Agent extends HttpAgent {
 async function loadThread({ url, thread, apiKey }: Connection) {
   const headers = { authorization: `Bearer ${apiKey}` };
   const stream = new AbortController();
-  const newest = await fetch(`${url}/v1/threads/${thread}/ui-stream`, { headers, signal: stream.signal });
+  const newest = await reach(`${url}/v1/threads/${thread}/ui-stream`, { headers, signal: stream.signal });
   const id = newest.headers.get('x-drover-thread-id');
   stream.abort();
   if (newest.status === 404 || newest.status === 204) return { messages: [] };
-  const answer = newest.ok ? await fetch(`${url}/v1/threads/${id}/conversations`, { headers }) : newest;
+  const answer = newest.ok ? await reach(`${url}/v1/threads/${id}/conversations`, { headers }) : newest;
   if (answer.status === 401) throw new Error('The key is not valid.');
   if (!answer.ok) throw new Error(`What was said before cannot be had (${answer.status}).`);
   const { conversations } = (await answer.json()) as { conversations: Turn[] };
@@ -83,10 +95,10 @@ const messagesOf = ({ turn_id, user_message, final_response }: Turn) => [
 function Chat(connection: Connection) {
   const { url, agent: id, thread, apiKey: key } = connection;
   const [failure, setFailure] = useState('');
-  const agent = useMemo(
-    () => new Agent({ url: `${url}/ag-ui/${id}`, headers: { authorization: `Bearer ${key}` }, threadId: thread }),
-    [url, id, thread, key],
-  );
+  const agent = useMemo(() => {
+    const headers = { authorization: `Bearer ${key}` };
+    return new Agent({ url: `${url}/ag-ui/${id}`, headers, threadId: thread, fetch: reach });
+  }, [url, id, thread, key]);
   // What was said is Drover's to keep; what is open of the newest turn is shown by going on with it.
   const history = useMemo<ThreadHistoryAdapter>(
     () => ({ load: () => loadThread(connection), append: async () => undefined }),

@@ -167,6 +167,27 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await page.until('the turn is over', `document.querySelector('#status').textContent === 'interrupted'`);
     });
 
+    const elsewhere = () => origin.replace('127.0.0.1', 'localhost');
+    const notAllowed = () => `Nothing answers at ${api.url}, or DROVER_CORS_ORIGINS does not name ${elsewhere()}.`;
+
+    it('without a library says that its origin is not allowed, or that nothing answers', async () => {
+      page = await openPage(`${elsewhere()}/session.html`);
+      await page.until('it is there', `document.querySelector('#text')`);
+      await fill(page, '#url', api.url);
+      await fill(page, '#key', api.key);
+      await page.type('#text', 'Hello');
+      await click(page, 'Send');
+      await page.until('it says so', shows(notAllowed()));
+    });
+
+    it('on assistant-ui says that its origin is not allowed, or that nothing answers', async () => {
+      const query = new URLSearchParams({ url: api.url, agent: await api.newAgent(), thread: randomUUID() }).toString();
+      page = await openPage(`${elsewhere()}/assistant-ui/dist/index.html?${query}`);
+      await page.type('input[name=apiKey]', api.key);
+      await click(page, 'Connect');
+      await page.until('it says so', shows(notAllowed()));
+    });
+
     it('on assistant-ui says that a key is wrong', async () => {
       const query = new URLSearchParams({ url: api.url, agent: await api.newAgent(), thread: randomUUID() }).toString();
       page = await openPage(`${origin}/assistant-ui/dist/index.html?${query}`);
@@ -174,6 +195,16 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await click(page, 'Connect');
       await page.until('it says so', shows('The key is not valid'));
       await picture(page, 'assistant-ui-wrong-key');
+    });
+
+    it('on assistant-ui takes the address of the server with a slash at its end', async () => {
+      const given = { url: `${api.url}/`, agent: await api.newAgent(), thread: randomUUID() };
+      page = await openPage(`${origin}/assistant-ui/dist/index.html?${new URLSearchParams(given).toString()}`);
+      await page.type('input[name=apiKey]', api.key);
+      await click(page, 'Connect');
+      await page.type('textarea', 'say I am here.');
+      await click(page, 'Send');
+      await page.until('it has its answer', `document.querySelector('.assistant')?.textContent === 'I am here.'`);
     });
 
     it('on assistant-ui talks with a token for its thread, and decides what is asked', async () => {

@@ -80,6 +80,15 @@ export async function countCallsBefore(tx: Tx, callId: string): Promise<number |
   return row?.count;
 }
 
+/** Of these calls, those under way whose lease has run out, with the attempt in the ledger. */
+export async function listLeftCalls(tx: Tx, ids: readonly string[]): Promise<{ id: string; attempt: number }[]> {
+  return tx.query(
+    `select id, attempt from tool_calls where id = any($1::uuid[]) and status = 'running'
+       and (lease_expires_at is null or lease_expires_at < clock_timestamp()) order by place`,
+    [ids],
+  );
+}
+
 interface LockedCallRow extends ToolCallRow {
   held_ms: number;
   retry_in_ms: number;

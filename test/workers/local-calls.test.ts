@@ -118,6 +118,38 @@ describe('Locally dispatched tool calls', () => {
     assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 1 }]);
   });
 
+  it('of a process that died while its driver still held the run are sent by the driver that takes over', async () => {
+    const dead = door();
+    engine.toolsAnswer((_request, n) => (n === 0 ? dead.pass().then(() => ({ status: 200, body: {} })) : undefined));
+    await serve(5);
+    asksOnce();
+    const idempotent = { name: 'send', annotations: { idempotentHint: true } };
+    const { run } = await engine.start(await engine.agent({}, [idempotent]), 'hello');
+    await dead.reached;
+    await engine.everyoneDies();
+    assert.equal(await engine.drive(run), 'yielded');
+    await completed(run);
+    dead.open();
+    assert.equal(jobs.length, 1);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 2 }]);
+    const keys = engine.tools.seen.map(({ headers }) => headers['idempotency-key']);
+    assert.deepEqual([keys.length, new Set(keys).size], [2, 1]);
+  });
+
+  it('are left to a process that lives where another driver looks at their run', async () => {
+    const slow = door();
+    engine.toolsAnswer(() => slow.pass().then(() => ({ status: 200, body: {} })));
+    await serve(5);
+    asksOnce();
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await waitUntil('the run is left', async () => (await statusOfRun(engine, run)) === 'awaiting_tool');
+    assert.equal(await engine.drive(run), 'dormant');
+    slow.open();
+    await completed(run);
+    assert.deepEqual(jobs, []);
+    assert.deepEqual(await callsOf(run), [{ status: 'succeeded', attempt: 1 }]);
+  });
+
   it('settle by themselves what they come to after their driver was lost', async () => {
     let isCut = false;
     const commit: Context['commit'] = (change) => {

@@ -1,6 +1,7 @@
 /** Calls made by workers or the client: after a moment at most, the run waits for them without a driver. */
 import { awaitCalls } from '../../../core/decision-events/turns.ts';
-import { isSettled } from '../../../core/state.ts';
+import { isSettled, type CallState } from '../../../core/state.ts';
+import { listLeftCalls } from '../../../db/tool-calls.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { attachCalls } from './await-attached.ts';
 import { commit } from './commit.ts';
@@ -15,7 +16,8 @@ export async function sendCalls(drive: Drive): Promise<'dormant' | 'yielded' | u
   const unsent = log.state.calls.filter(
     (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
   );
-  const jobs = claimLocally(drive, unsent);
+  const left = await leftByOthers(drive);
+  const jobs = [...left, ...claimLocally(drive, unsent)];
   const { dispatched } = drive.step;
   if (dispatched.size > 0 && log.state.calls.every((call) => isSettled(call) || dispatched.has(call.id)))
     return stayAttached(drive);
@@ -24,6 +26,22 @@ export async function sendCalls(drive: Drive): Promise<'dormant' | 'yielded' | u
   const hasBegun = dispatched.size > 0 || (drive.attached?.open.size ?? 0) > 0;
   if (jobs.length === 0 && !hasBegun) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
   return (await commit(drive, { awaitCalls: jobs })) ? 'yielded' : undefined;
+}
+
+/**
+ * Calls that a lost process has left under way. It may have made them without a job, so they get one here: their next
+ * attempts, or their ends. Those whose lease still runs are somebody's.
+ */
+async function leftByOthers({ context, tenantId, log, attached }: Drive): Promise<CallState[]> {
+  const isOthers = ({ id, mode, status }: CallState) =>
+    mode === 'queued' && status === 'running' && !attached?.open.has(id);
+  const others = log.base.calls.filter(isOthers);
+  if (others.length === 0) return [];
+  const ids = others.map(({ id }) => id);
+  const left = await context.db.withTenant(tenantId, (tx) => listLeftCalls(tx, ids));
+  return left.flatMap(({ id, attempt }) =>
+    others.filter((call) => call.id === id).map((call) => ({ ...call, attempt })),
+  );
 }
 
 /** All open calls begin in this process: holds the run until they end, for a moment at most. */

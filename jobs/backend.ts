@@ -27,6 +27,8 @@ interface WorkerSettings {
   concurrency?: number;
   /** False: `worker.run()` starts it. */
   autorun?: boolean;
+  /** As in the contract of its jobs. */
+  mostLockMs?: number | undefined;
 }
 
 /**
@@ -93,14 +95,15 @@ export async function openQueueBackend(
     queue: open,
     states: (name, ids) => transport.states(open(name), ids),
     worker<D, R>(name: string, process: Processor<D, R>, settings: WorkerSettings = {}) {
+      const { mostLockMs = config.leaseMs, ...own } = settings;
       const options: WorkerOptions = {
         ...common,
         connection: transport.workerConnection,
-        ...workerTimes(config.leaseMs),
+        ...workerTimes(Math.min(config.leaseMs, mostLockMs)),
         maxStalledCount: STALLED_LIMIT,
         // BullMQ's default of 15 s would delay work that long after a database or Redis has come back.
         runRetryDelay: 1000,
-        ...settings,
+        ...own,
       };
       const running = new Set<Promise<unknown>>();
       const worker = new LettingGo<D, R>(name, remember(process, running), options, transport.factory);
@@ -144,11 +147,11 @@ function openQueue(
 const PRODUCER_STARTS_AT_ONCE = { skipWaitingForReady: true, skipVersionCheck: true };
 
 /**
- * BullMQ's times for a lease. A dead worker's job is free after its lock has expired and a stalled check has run:
- * within a lease and a half; reconciliation looks twice a lease.
+ * BullMQ's times for a lock. A dead worker's job is free after its lock has expired and a stalled check has run:
+ * within one and a half times the lock.
  */
-export function workerTimes(leaseMs: number): WorkerTimes {
-  return { lockDuration: leaseMs, lockRenewTime: Math.floor(leaseMs / 3), stalledInterval: Math.ceil(leaseMs / 2) };
+export function workerTimes(lockMs: number): WorkerTimes {
+  return { lockDuration: lockMs, lockRenewTime: Math.floor(lockMs / 3), stalledInterval: Math.ceil(lockMs / 2) };
 }
 
 /** Runs a job as `process` does, and keeps its work in `running` until it ends. */

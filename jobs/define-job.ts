@@ -16,11 +16,19 @@ export interface JobContract<N extends string, P, I> {
   jobNames?: readonly string[];
   /** Frequent jobs that say little: they log at level `debug`, and do not count against their tenant's runs. */
   isRoutine?: true;
+  /**
+   * The longest lock of its jobs, where that is less than a lease: a dead worker's jobs are free soon. Only for jobs that
+   * two workers may do at once, as after a pause that was longer than the lock.
+   */
+  mostLockMs?: number;
   /** Its ids come again: a job that is done is removed at once, or it would keep its id taken. */
   recurs?: true;
   /** A page of work that should have a job and may have none. Without this, lost jobs come again by themselves. */
   listLost?: (db: Database, filter: LostFilter) => Promise<LostJob<P>[]>;
 }
+
+/** Soon enough for what is due each second, and a hundred times as long as an event loop may be blocked. */
+export const SHORT_LOCK_MS = 5000;
 
 /** A contract with any name, payload and id. */
 export type AnyJob = JobContract<string, unknown, never>;

@@ -1,6 +1,6 @@
 /** The queue `maintenance`: scheduled acts that keep everything else consistent. Each is idempotent. */
 import { z } from 'zod';
-import { defineJob } from './define-job.ts';
+import { defineJob, SHORT_LOCK_MS } from './define-job.ts';
 
 export const MAINTENANCE_ACTS = [
   'sweep-outbox',
@@ -41,6 +41,8 @@ export const MAINTENANCE = defineJob({
   concurrency: { embedded: 5, services: 5 },
   jobNames: MAINTENANCE_ACTS,
   isRoutine: true,
+  // While an act has a job, it is not sent again: one that nobody carries out would hold up what is due.
+  mostLockMs: SHORT_LOCK_MS,
 });
 
 /** How often each act runs, in ms. Reconciliation runs twice a lease (docs/design/engine.md, "Recovery"). */

@@ -1,6 +1,6 @@
 /** The job `webhooks`: send this webhook its due deliveries. Carries ids only. */
 import { z } from 'zod';
-import { defineJob } from './define-job.ts';
+import { defineJob, SHORT_LOCK_MS } from './define-job.ts';
 
 const webhookJob = z.object({ tenantId: z.uuid(), webhookId: z.uuid() });
 export type WebhookJob = z.output<typeof webhookJob>;
@@ -13,4 +13,6 @@ export const WEBHOOKS = defineJob({
   // They mostly wait for others; an endpoint that never answers occupies a slot for a whole attempt.
   concurrency: { embedded: 50, services: 100 },
   isRoutine: true,
+  // A delivery has a lease of its own in the database.
+  mostLockMs: SHORT_LOCK_MS,
 });

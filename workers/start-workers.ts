@@ -69,7 +69,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
           throw error;
         });
       },
-      { concurrency },
+      { concurrency, mostLockMs: handler.contract.mostLockMs },
     );
     worker.on(
       'failed',

@@ -163,6 +163,33 @@ for (const mode of MODES) {
       await worker.close();
     });
 
+    it('gives the job of a dead worker to another one as soon as its lock allows, however long leases are', async () => {
+      const config = { ...testDatabase.config, leaseMs: 600_000 };
+      const settings = { mostLockMs: 600 };
+      const successor = await openQueueBackend(config, testDatabase.database);
+      const dead = await openQueueBackend(config, testDatabase.database);
+      let started: () => void = () => undefined;
+      const running = new Promise<void>((resolve) => {
+        started = resolve;
+      });
+      let end: () => void = () => undefined;
+      const held = async () => {
+        started();
+        await new Promise<void>((resolve) => {
+          end = resolve;
+        });
+      };
+      dead.worker('routine', held, settings);
+      await dead.queue('routine').add('work', {}, { jobId: 'act' });
+      await running;
+      await dead.close(0);
+      const worker = successor.worker('routine', async (job) => job.id, settings);
+      const [job] = (await once(worker, 'completed', { signal: AbortSignal.timeout(30_000) })) as [Job];
+      assert.equal(job.id, 'act');
+      end();
+      await successor.close();
+    });
+
     if (mode === 'embedded') {
       it('gives the jobs of a dead process to its successor at once, since there was only one', async () => {
         const config = { ...testDatabase.config, leaseMs: 60_000 };

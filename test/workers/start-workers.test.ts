@@ -1,6 +1,9 @@
 /** What a worker is told of its jobs, and how it stops. */
 import assert from 'node:assert/strict';
 import { DelayedError, type Processor, type Worker } from 'bullmq';
+import { openQueueBackend } from '../../jobs/backend.ts';
+import { MAINTENANCE } from '../../jobs/maintenance.ts';
+import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
@@ -61,6 +64,24 @@ for (const mode of MODES) {
       await deaf.stop(100);
       assert.ok(performance.now() - sinceMs < 15_000);
       end.open();
+    });
+
+    it('take up an act of maintenance whose worker has died, long before a lease is over', async () => {
+      const { config, db, queues } = engine.context;
+      const dead = await openQueueBackend(config, db);
+      const act = door();
+      dead.worker(MAINTENANCE.name, () => act.pass(), { mostLockMs: MAINTENANCE.mostLockMs });
+      const queue = queues.queue(MAINTENANCE.name);
+      const left = { act: 'end-waits', of: 'the dead' };
+      await queue.add(left.act, left, { ...RECURRING_JOB_OPTIONS, jobId: left.act });
+      await act.reached;
+      await dead.close(0);
+      const sinceMs = performance.now();
+      workers = await startWorkers(engine.context);
+      await waitUntil('it was carried out', async () => (await queue.getJob(left.act))?.data.of !== left.of);
+      const tookMs = performance.now() - sinceMs;
+      assert.ok(tookMs < config.leaseMs / 2, `after ${tookMs} ms`);
+      act.open();
     });
 
     it('put back as it is what a queue brings while they stop', async () => {

@@ -29,15 +29,22 @@ const LASTING: readonly string[] = [
   'EPERM',
 ];
 
+/** Of a filesystem, its quotas, and servers of buckets. */
+const FULL: readonly string[] = ['ENOSPC', 'EDQUOT', 'QuotaExceeded', 'XMinioStorageFull'];
+
 /** A failed store operation, in words that hold neither the store's address nor its credentials. */
 export class FileStoreError extends Error {
   /** Whether it will not pass by itself: credentials, bucket or folder are wrong. */
   readonly isLasting: boolean;
+  /** Whether the store has no room left; false where only the place for spooling has none. */
+  readonly isFull: boolean;
   constructor(what: string, cause: unknown) {
     const { name, code } = (rootOf(cause) ?? {}) as { name?: unknown; code?: unknown };
     super(`The file store could not ${what}: ${[name, code].filter((part) => typeof part === 'string').join(' ')}`);
     this.name = 'FileStoreError';
-    this.isLasting = LASTING.includes(String(name)) || LASTING.includes(String(code));
+    const isOneOf = (known: readonly string[]) => known.includes(String(name)) || known.includes(String(code));
+    this.isLasting = isOneOf(LASTING);
+    this.isFull = what !== 'spool' && isOneOf(FULL);
   }
 }
 

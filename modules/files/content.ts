@@ -37,6 +37,7 @@ export async function openContent(
 /** Turns a store's error into a 503; other errors stay as they are. */
 export function storeAway(error: unknown): unknown {
   if (!(error instanceof FileStoreError)) return error;
+  if (error.isFull) return unavailable('The file store has no room left; the request may be sent again.', error);
   return unavailable('The file store is away; the request may be sent again.', error);
 }
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
-import { createWriteStream } from 'node:fs';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { FileStoreError, type FileStore } from '../../lib/file-store.ts';
+import type { FileStore } from '../../lib/file-store.ts';
+import { filesystemStore } from '../../lib/filesystem-store.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keepForRun } from '../../modules/files/keep-for-run.ts';
 import { writeContent } from '../../modules/files/store-file.ts';
@@ -414,17 +416,19 @@ describe('files', function () {
   });
 
   it('are told to come again where the disk is full, which the log says', async () => {
-    const full: FileStore['write'] = (_key, content, signal) =>
-      pipeline(content, createWriteStream('/dev/full'), { signal }).catch((error: unknown) => {
-        throw new FileStoreError('write', new Error('flydrive', { cause: error }));
-      });
+    const folder = await mkdtemp(join(tmpdir(), 'drover-test-full-'));
+    await symlink('/dev/full', join(folder, 'content'));
+    const { write } = filesystemStore(folder);
+    const full: FileStore['write'] = (_key, content, signal) => write('content', content, signal);
     const other = await startTestApi(undefined, { env: { DROVER_FILES_URL: place.url } });
     const { fileStore } = other.context;
     assert.ok(fileStore);
     fileStore.write = full;
     const refused = await upload(other, randomBytes(1_000_000));
     await other.close();
+    await rm(folder, { recursive: true });
     assert.deepEqual([refused.status, refused.json.code], [503, 'unavailable'], refused.text);
+    assert.match(refused.json.detail, /^The file store has no room left/);
     assert.match(JSON.stringify(other.log), /The file store could not write: Error ENOSPC/);
   });
 

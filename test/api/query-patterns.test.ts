@@ -67,8 +67,8 @@ describe('What is kept of conversations, in two tables and five patterns of quer
     await ask(agent, LONG, thread);
     replies = [
       use(
-        { name: 'calculator', input: { expression: '2+3' }, id: 'toolu_back' },
-        { name: 'confirm', input: { message: 'Sure?' }, id: 'toolu_front' },
+        { name: 'calculator', input: { expression: '2+3' }, id: 'toolu_01backbackbackbackback' },
+        { name: 'confirm', input: { message: 'Sure?' }, id: 'toolu_01frontfrontfrontfront' },
       ),
     ];
     const { run_id: last } = await ask(agent, 'and now?', thread);
@@ -110,8 +110,12 @@ describe('What is kept of conversations, in two tables and five patterns of quer
       last_known_output_tokens: 100,
       current_step: 1,
       awaiting_frontend_tools: true,
-      pending_frontend_tools: [{ tool_use_id: 'toolu_front', name: 'confirm', input: { message: 'Sure?' } }],
-      pending_backend_results: [{ type: 'tool_result', tool_use_id: 'toolu_back', content: '{"result":5}' }],
+      pending_frontend_tools: [
+        { tool_use_id: 'toolu_01frontfrontfrontfront', name: 'confirm', input: { message: 'Sure?' } },
+      ],
+      pending_backend_results: [
+        { type: 'tool_result', tool_use_id: 'toolu_01backbackbackbackback', content: '{"result":5}' },
+      ],
     });
     const described = tool_schemas.map((tool: { name: string; input_schema: { type: string } }) => [
       tool.name,
@@ -130,8 +134,8 @@ describe('What is kept of conversations, in two tables and five patterns of quer
       {
         role: 'assistant',
         content: [
-          { type: 'tool_use', id: 'toolu_back', name: 'calculator', input: { expression: '2+3' } },
-          { type: 'tool_use', id: 'toolu_front', name: 'confirm', input: { message: 'Sure?' } },
+          { type: 'tool_use', id: 'toolu_01backbackbackbackback', name: 'calculator', input: { expression: '2+3' } },
+          { type: 'tool_use', id: 'toolu_01frontfrontfrontfront', name: 'confirm', input: { message: 'Sure?' } },
         ],
       },
     ]);

@@ -61,7 +61,12 @@ export async function lockDataDir(dataDir: string, onLost: () => void = () => un
   const isMine = () => readHolder(path)?.token === mine.token;
   const tookOver = await acquire({ path, dataDir, mine });
   const beat = () => {
-    if (isMine()) return showLife(path, mine);
+    try {
+      if (isMine()) return writeFileSync(beatOf(path), mine.token, { mode: 0o600 });
+    } catch {
+      // No space, or too many open files: the next beat looks again.
+      return;
+    }
     clearInterval(beating);
     onLost();
   };
@@ -77,16 +82,8 @@ export async function lockDataDir(dataDir: string, onLost: () => void = () => un
   };
 }
 
+/** The file whose time shows that the holder lives: the file system's time, so that two machines need not agree on it. */
 const beatOf = (path: string): string => `${path}.beat`;
-
-/** The file system keeps the time, so that two machines need not agree on it. */
-function showLife(path: string, { token }: Holder): void {
-  try {
-    writeFileSync(beatOf(path), token, { mode: 0o600 });
-  } catch {
-    // A full disk takes no beat, but the time of the file that is there.
-  }
-}
 
 /** One level at a time: Node's recursive mkdir hangs on file systems without folders, such as /proc. */
 function makeDataDir(dataDir: string): void {

@@ -39,9 +39,11 @@ async function leftByOthers({ context, tenantId, log, attached }: Drive): Promis
   if (others.length === 0) return [];
   const ids = others.map(({ id }) => id);
   const left = await context.db.withTenant(tenantId, (tx) => listLeftCalls(tx, ids));
-  return left.flatMap(({ id, attempt }) =>
-    others.filter((call) => call.id === id).map((call) => ({ ...call, attempt })),
-  );
+  const attempts = new Map(left.map(({ id, attempt }) => [id, attempt]));
+  return others.flatMap((call) => {
+    const attempt = attempts.get(call.id);
+    return attempt === undefined ? [] : [{ ...call, attempt }];
+  });
 }
 
 /** All open calls begin in this process: holds the run until they end, for a moment at most. */

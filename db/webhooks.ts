@@ -176,16 +176,23 @@ export async function takeDueWebhooks(
 ): Promise<{ tenant_id: string; webhook_id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `with busy as (
+      // From one webhook with unsent deliveries to the next, a look at the index each: neither webhooks without any nor the
+      // other deliveries of one are read, whatever the statistics say.
+      `with recursive unsent as (
+         (select webhook_id, next_at from webhook_deliveries where status = 'pending' order by webhook_id, next_at limit 1)
+         union all
+         select d.webhook_id, d.next_at from unsent cross join lateral (
+           select webhook_id, next_at from webhook_deliveries
+             where status = 'pending' and webhook_id > unsent.webhook_id order by webhook_id, next_at limit 1) d),
+       busy as (
          select tenant_id, count(*) as webhooks from webhooks where taken_until > clock_timestamp() group by tenant_id),
        due as (
          select w.id, w.taken_at, coalesce(b.webhooks, 0)
              + row_number() over (partition by w.tenant_id order by w.taken_at nulls first, w.id) as place
-           from webhooks w left join busy b on b.tenant_id = w.tenant_id
-           where (w.taken_until is null or w.taken_until <= clock_timestamp())
-             and (w.next_at is null or w.next_at <= clock_timestamp())
-             and exists (select from webhook_deliveries d
-               where d.webhook_id = w.id and d.status = 'pending' and d.next_at <= clock_timestamp())),
+           from unsent join webhooks w on w.id = unsent.webhook_id left join busy b on b.tenant_id = w.tenant_id
+           where unsent.next_at <= clock_timestamp()
+             and (w.taken_until is null or w.taken_until <= clock_timestamp())
+             and (w.next_at is null or w.next_at <= clock_timestamp())),
        first as (
          select id, row_number() over (order by place, taken_at nulls first) as turn from due where place <= $1
            order by turn limit $2),

@@ -304,6 +304,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         ),
     };
     await takeDueWebhooks(db, { perTenant: 2, limit: 10, leaseMs: 1000 });
+    assert.match(plan, /webhook_deliveries_due_of/);
     assert.match(plan, /webhooks_taken/);
     assert.doesNotMatch(plan, /Seq Scan on webhooks/, plan);
   });

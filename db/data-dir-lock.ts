@@ -49,17 +49,24 @@ export class DataDirLockedError extends Error {
   }
 }
 
+interface Locking {
+  /** Another process has it now, since this one stood still for so long: nothing may be written any more. */
+  onLost?: () => void;
+  /** Called once, with a sentence for people, if the lock's holder can only be told dead by its silence. */
+  onWait?: (message: string) => void;
+}
+
 /**
  * Locks the directory for this process, and creates it (0700) if missing: PGlite does not notice if two processes write the
- * same files. `onLost`: another process has it now, since this one stood still for so long; nothing may be written any more.
+ * same files.
  * @throws DataDirLockedError if a live process holds it.
  */
-export async function lockDataDir(dataDir: string, onLost: () => void = () => undefined): Promise<DataDirLock> {
+export async function lockDataDir(dataDir: string, { onLost, onWait }: Locking = {}): Promise<DataDirLock> {
   makeDataDir(dataDir);
   const path = join(dataDir, 'lock');
   const mine = describeSelf();
   const isMine = () => readHolder(path)?.token === mine.token;
-  const tookOver = await acquire({ path, dataDir, mine });
+  const tookOver = await acquire({ path, dataDir, mine, onWait });
   const beat = () => {
     try {
       if (isMine()) return writeFileSync(beatOf(path), mine.token, { mode: 0o600 });
@@ -68,7 +75,7 @@ export async function lockDataDir(dataDir: string, onLost: () => void = () => un
       return;
     }
     clearInterval(beating);
-    onLost();
+    onLost?.();
   };
   const beating = setInterval(beat, BEAT_MS).unref();
   return {
@@ -111,6 +118,7 @@ interface Claim {
   path: string;
   dataDir: string;
   mine: Holder;
+  onWait: Locking['onWait'];
 }
 
 /** Returns whether the lock was taken over from a dead holder. */
@@ -133,17 +141,24 @@ function saysItsPid({ bootId, pidNamespace = null }: Holder): boolean {
 }
 
 /** Whether the holder shows that it lives, or did within `SILENCE_MS`. */
-async function isHeard({ path, mine }: Claim, holder: Holder): Promise<boolean> {
+async function isHeard({ path, dataDir, mine, onWait }: Claim, holder: Holder): Promise<boolean> {
   const first = lastSignOf(path);
+  let told = false;
   for (;;) {
     // Released, or taken over: the caller looks again, and takes over nothing of this holder's.
     if (readHolder(path)?.token !== holder.token) return false;
     const sign = lastSignOf(path);
     if (sign > first) return true;
     if (timeOf(path, mine) - sign >= SILENCE_MS) return false;
+    if (!told) onWait?.(sayWait(dataDir, holder));
+    told = true;
     await delay(LOOK_MS);
   }
 }
+
+const sayWait = (dataDir: string, { pid, host, since }: Holder) =>
+  `the data directory ${dataDir} was last in use by process ${pid} on ${host}, in another container or on another machine, ` +
+  `since ${since}: waiting up to ${SILENCE_MS / 1000} s for a sign that it lives`;
 
 /** In ms, by the clock of the file system. */
 function lastSignOf(path: string): number {

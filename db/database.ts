@@ -79,6 +79,8 @@ export interface DatabaseOptions {
   onError?: (error: Error) => void;
   /** Called once if the embedded database cannot continue in this process; it is unavailable from then on. */
   onBroken?: (error: Error) => void;
+  /** Called with a sentence for people if opening waits for a sign of another process; embedded only. */
+  onWait?: (message: string) => void;
 }
 
 /** The result of a SQL function: one row with one column. */

@@ -28,7 +28,8 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
   let lock: DataDirLock | undefined;
   try {
     const panic = watchForPanic(dataDir, options);
-    lock = dataDir === IN_MEMORY ? undefined : await lockDataDir(dataDir, () => panic.raise(LOST));
+    lock =
+      dataDir === IN_MEMORY ? undefined : await lockDataDir(dataDir, { onLost: () => panic.raise(LOST), ...options });
     const pglite = await openPglite(clusterIn(dataDir) ?? IN_MEMORY_URL);
     const database = createDatabase({ pglite, lock, panic, options });
     await prepare(database);

@@ -10,7 +10,8 @@ import { expectMigrated } from './expect-migrated.ts';
 export async function openExisting(config: Config): Promise<Database> {
   if (config.mode === 'embedded' && !existsSync(clusterIn(config.dataDir) ?? ''))
     throw new Error(`DROVER_DATA_DIR is ${config.dataDir}, where there is no data: Drover was never started there.`);
-  const database = await openDatabase(config);
+  const onWait = (message: string) => void process.stderr.write(`${message}\n`);
+  const database = await openDatabase(config, { onWait });
   try {
     await expectMigrated(database);
     return database;

@@ -184,7 +184,8 @@ async function openData(
   const broken = new Promise<Error>((resolve) => {
     onBroken = resolve;
   });
-  return { db: await openDatabase(config, { onError, onBroken }), broken };
+  const onWait = (message: string) => log.warn(message);
+  return { db: await openDatabase(config, { onError, onBroken, onWait }), broken };
 }
 
 /** Warns once per process, tool and secret: every call uses it. */

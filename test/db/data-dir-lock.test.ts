@@ -139,9 +139,12 @@ describe('the lock of the data directory', () => {
     it(`refuses while a process ${where} shows that it lives, whatever its pid is here`, async () => {
       const lock = await lockDataDir(directory);
       pretend(change);
-      const refused = assert.rejects(lockDataDir(directory), DataDirLockedError);
+      const said: string[] = [];
+      const locking = { onWait: (message: string) => void said.push(message) };
+      const refused = assert.rejects(lockDataDir(directory, locking), DataDirLockedError);
       writeFileSync(join(directory, 'lock.beat'), '');
       await refused;
+      assert.match(said.join('\n'), /^the data directory .* was last in use by process .*: waiting up to 15 s [^\n]*$/);
       lock.release();
     });
 
@@ -157,7 +160,7 @@ describe('the lock of the data directory', () => {
   }
 
   it('tells a holder that another one has taken it, who had stood still for too long', async () => {
-    const lost = new Promise<void>((resolve) => void lockDataDir(directory, resolve));
+    const lost = new Promise<void>((resolve) => void lockDataDir(directory, { onLost: resolve }));
     await waitUntil('it is held', async () => existsSync(join(directory, 'lock')));
     pretend({ token: 'of another' });
     await lost;

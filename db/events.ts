@@ -52,11 +52,18 @@ export interface EventPage<E> {
 const HEAD = 'e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at';
 /** Larger outputs are not shown with events: they have an address of their own. */
 const IS_LEFT_OUT = `coalesce(k.output_bytes, 0) > ${LIMITS.shownOutputBytes}`;
-/** A person's replacement of a call's arguments did not exist before the decision. */
+/**
+ * A person's replacement of a call's arguments did not exist before the decision. The approvals of the call come first, nearly
+ * always none: the rest of a log is only read for a call that was edited.
+ */
 const ARGUMENTS = `coalesce((
-    select a.original_arguments from approvals a
-      join run_events g on g.run_id = a.run_id and g.commit_seq >= e.commit_seq and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
-    where a.run_id = e.run_id and a.tool_call_id = k.id and a.original_arguments is not null
+    select a.original_arguments from (
+        select id, original_arguments from approvals
+          where tool_call_id = k.id and run_id = e.run_id and original_arguments is not null offset 0) a
+      cross join lateral (
+        select g.commit_seq, g.seq from run_events g
+          where g.run_id = e.run_id and g.commit_seq >= e.commit_seq and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
+          order by g.commit_seq, g.seq limit 1) g
     order by g.commit_seq, g.seq limit 1), k.arguments)`;
 const COLUMNS = `
   ${HEAD}, m.content,

@@ -127,6 +127,7 @@ table approvals row level security forced
   CREATE INDEX approvals_by_run ON public.approvals USING btree (run_id)
   CREATE INDEX approvals_by_subject ON public.approvals USING btree (subject_id) WHERE (subject_id IS NOT NULL)
   CREATE INDEX approvals_due ON public.approvals USING btree (expires_at) WHERE (status = 'pending'::text)
+  CREATE INDEX approvals_edited ON public.approvals USING btree (tool_call_id) WHERE (original_arguments IS NOT NULL)
   CREATE INDEX approvals_open ON public.approvals USING btree (tenant_id, id DESC) WHERE (status = 'pending'::text)
   CREATE INDEX approvals_page ON public.approvals USING btree (tenant_id, id DESC)
   policy maintenance_find_due_approvals for select to drover_maintenance using true

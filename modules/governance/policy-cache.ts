@@ -15,8 +15,10 @@ export interface PolicyCache {
   current(tx: Tx, tenantId: string): Promise<Governance>;
 }
 
-/** The most tenants and decisions that a process keeps in memory. */
+/** The total weight of what a process keeps in memory. */
 const MOST_KEPT = 50_000;
+/** A tenant never weighs more: what weighs more than all that is kept would not be kept at all, and be read for each use. */
+const MOST_WEIGHT = MOST_KEPT / 10;
 
 export function createPolicyCache(db: Database): PolicyCache {
   const kept = new LRUCache<string, Governance>({ maxSize: MOST_KEPT, sizeCalculation: sizeOf });
@@ -43,5 +45,5 @@ export function createPolicyCache(db: Database): PolicyCache {
 
 /** An entry's weight: tenant, rules, and ids of deleted and suspended things. */
 function sizeOf({ rules, deletedTools, suspended: { agents, tools, servers } }: Governance): number {
-  return 1 + 10 * rules.length + deletedTools.size + agents.size + tools.size + servers.size;
+  return Math.min(MOST_WEIGHT, 1 + 10 * rules.length + deletedTools.size + agents.size + tools.size + servers.size);
 }

@@ -44,7 +44,7 @@ import { listLastTurns, listTurns } from '../../db/turns.ts';
 import { readKeptSignalBytes } from '../../db/signals.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { planOf, plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
+import { explaining, planOf, plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
 import { sized } from '../support/size.ts';
 
 const ROWS = sized({ usual: 20_000, nightly: 100_000 });
@@ -284,6 +284,41 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       const plans = await neverFullPlansOf(testDatabase.database, tenant, read);
       assert.match(plans, /Index Cond: \(\(run_id = [^)]*\) AND \(seq [<>]/, `${what}: ${plans}`);
     }
+  });
+
+  it('events of a run with many calls are read in one pass, and not the log once more for each call', async () => {
+    const { database } = testDatabase;
+    const run = newId();
+    await database.asOwner(async (client) => {
+      await client.query('set session_replication_role = replica');
+      await client.query(`insert into tool_calls select p.* from (select c from tool_calls c limit 1) one, generate_series(1, 100) i,
+        jsonb_populate_record(one.c, jsonb_build_object('id', md5('of one run' || i), 'run_id', '${run}', 'step', i)) p`);
+      await client.query(`insert into runs select p.* from (select r from runs r limit 1) one,
+        jsonb_populate_record(one.r, '{"id": "${run}"}') p`);
+      await client.query(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, occurred_at)
+        select '${run}', step, tenant_id, '${workspace}', 'tool.requested', 1, jsonb_build_object('tool_call_id', id), 'model', now() from tool_calls where run_id = '${run}'`);
+      await client.query(`insert into approvals (id, tenant_id, run_id, kind, tool_call_id, tool, arguments, digest, status, expires_at, created_at)
+        select gen_random_uuid(), tenant_id, run_id, 'approval', id, 't', '{}', '', 'approved', now(), now() from tool_calls cross join generate_series(1, 20) i where run_id = '${run}'`);
+      await client.query('set session_replication_role = origin');
+      await client.query('analyze approvals');
+    });
+    const told: string[] = [];
+    await database.withTenant(tenant, async (tx) => {
+      const { query } = explaining(tx, (plan) => told.push(plan));
+      const last = <R extends object>(...of: Parameters<Tx['last']>) => query<R>(...of);
+      const page = { has_more: false, last: 100, last_commit: 100 };
+      const ends = async () => [{ id: 'a', status: 'running', last_seq: 100, page }];
+      const asked = [{ id: 'a', run_id: run, after: 0 }];
+      await listFollowedEvents({ last, query: ends } as unknown as Tx, asked, {
+        types: EVENT_TYPES,
+        limit,
+        maxBytes: 1e6,
+      });
+    });
+    assert.match(told.join(), /Index Scan using approvals_edited on approvals .*loops=100/);
+    const readings = told.join().match(/ on run_log.*/g) ?? [];
+    const again = readings.filter((part) => !/never executed|loops=1\)/.test(part));
+    assert.ok(readings.length > 1 && again.length === 0, told.join());
   });
 
   it('the record of a run is read in one pass, not once more for each answer in it', async () => {

@@ -304,8 +304,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     });
     const told: string[] = [];
     await database.withTenant(tenant, async (tx) => {
-      const { query } = explaining(tx, (plan) => told.push(plan));
-      const last = <R extends object>(...of: Parameters<Tx['last']>) => query<R>(...of);
+      const explained = explaining(tx, (plan) => told.push(plan));
+      const last: Tx['last'] = (text, values) => explained.query(text, values);
       const page = { has_more: false, last: 100, last_commit: 100 };
       const ends = async () => [{ id: 'a', status: 'running', last_seq: 100, page }];
       const asked = [{ id: 'a', run_id: run, after: 0 }];

@@ -283,6 +283,19 @@ describe('the dashboard', () => {
     assert.deepEqual(await waiting(), { approvals: before.approvals + 1, questions: before.questions + 1 });
     assert.deepEqual(await waiting(agent), { approvals: 1, questions: 1 });
     assert.deepEqual(await waiting(await agentOf('idle')), { approvals: 0, questions: 0 });
+    const show = {
+      name: 'show',
+      description: 'Shows it.',
+      transport: { type: 'client' },
+      input_schema: { type: 'object' },
+    };
+    assert.equal((await api.call('POST', '/v1/tools', { body: show })).status, 201);
+    const both = { name: 'both', llm_config, tools: ['ask_user', 'show'] };
+    const { id: other } = (await api.call('POST', '/v1/agents', { body: both })).json;
+    replies = [use({ name: 'ask_user', input: { question: 'Which one?' } }, { name: 'show' })];
+    await run(other);
+    const expected = { approvals: 0, questions: 1 };
+    assert.deepEqual(await waiting(other), expected, 'a question beside a call that is under way elsewhere');
   });
 
   it('shows what waits in the queues', async () => {

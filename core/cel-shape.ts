@@ -4,6 +4,7 @@
  */
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { RE2JS } from 're2js';
+import { compareByPlace, type Scale } from './cel-scale.ts';
 import { LIMITS } from './limits.ts';
 
 /** A variable with two readings. */
@@ -27,6 +28,8 @@ export interface CelVariables {
   readings?: readonly string[];
   /** Variables that stand for one of their own fields when no field is named: `tool == "pay"`. */
   bare?: Readonly<Record<string, string>>;
+  /** Texts that are values of an ordered scale. */
+  scale?: Scale;
 }
 
 /** Allowed functions. None of those whose text or lists grow with each use: no `map`, `join`, `split`, `bind`. */
@@ -75,6 +78,7 @@ interface Visit {
 function visit(at: Visit): void {
   const { node, shape, variables, depth } = at;
   shape.nodes += 1;
+  if (variables.scale) compareByPlace(node, variables.scale);
   switch (node.op) {
     case 'value':
       return;

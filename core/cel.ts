@@ -7,6 +7,7 @@ import { messageOf } from './errors.ts';
 import { Environment } from '@marcbachmann/cel-js';
 import type { RE2JS } from 're2js';
 import { bareName, examine, excess, LINEAR_MATCHES, type CelVariables, type TwoReadings } from './cel-shape.ts';
+import { placeName, placesIn } from './cel-scale.ts';
 import { LIMITS } from './limits.ts';
 
 export type CelOutcome<T> = { ok: true; value: T } | { ok: false; error: string };
@@ -80,7 +81,8 @@ function compilerOf(variables: CelVariables): (source: string) => CelOutcome<Com
         running.regexSteps = LIMITS.celRegexSteps;
         running.patterns = shape.patterns;
         try {
-          return { ok: true, value: parsed({ ...input, ...bareValues(variables, given) }) as unknown };
+          const places = variables.scale && placesIn(variables.scale, given);
+          return { ok: true, value: parsed({ ...input, ...bareValues(variables, given), ...places }) as unknown };
         } catch (error) {
           return fault(describe(error));
         }
@@ -127,6 +129,7 @@ function prepare(variables: CelVariables, running: Running): Environment {
   for (const name of variables.texts) environment.registerVariable(name, 'string');
   for (const name of variables.lists ?? []) environment.registerVariable(name, 'list');
   for (const name of Object.keys(variables.bare ?? {})) environment.registerVariable(bareName(name), 'string');
+  for (const path of variables.scale?.paths ?? []) environment.registerVariable(placeName(path), 'int');
   for (const name of variables.numbers ?? []) environment.registerVariable(name, 'dyn');
   for (const name of variables.readings ?? []) {
     environment.registerVariable(name, 'dyn');

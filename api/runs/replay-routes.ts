@@ -28,6 +28,7 @@ const retry = defineRunRoutes({
     const answer = await (kind === 'workflow' ? retryWorkflow : retryRun)(context, {
       tenantId: caller.tenantId,
       requestedBy: caller.keyId,
+      mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
       runId: params.run,
       traceparent: ctx.state.traceparent,
       // Both paths mean the same request.

@@ -1,6 +1,7 @@
 /** Compiles policy rules, and judges a call by all of them. */
 import { celCompiler, type Condition } from '../../core/cel.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
+import { RISK_LEVELS } from '../../core/tool.ts';
 import { mergePatch, type PolicyDefinition, type PolicyRef } from '../../core/policy.ts';
 
 /** The variables of a rule's `when`. */
@@ -17,13 +18,20 @@ export interface RuleInput {
   tainted_by: readonly number[];
 }
 
+const compilerFor = (mayBeOther: boolean) =>
+  celCompiler({
+    objects: ['tool', 'arguments', 'agent', 'run', 'tenant', 'user'],
+    texts: ['risk'],
+    lists: ['tainted_by'],
+    bare: { tool: 'name', user: 'id' },
+    scale: { paths: ['risk', 'tool.risk_level'], values: RISK_LEVELS, mayBeOther },
+  });
+
 /** Compiles a `when`, or says what is wrong with it. */
-export const compileWhen = celCompiler({
-  objects: ['tool', 'arguments', 'agent', 'run', 'tenant', 'user'],
-  texts: ['risk'],
-  lists: ['tainted_by'],
-  bare: { tool: 'name', user: 'id' },
-});
+export const compileWhen = compilerFor(false);
+
+/** The same for what is stored: a text that is no risk level, which earlier builds accepted, equals none. */
+const compileStored = compilerFor(true);
 
 export interface Rule extends PolicyRef {
   definition: PolicyDefinition;
@@ -42,7 +50,7 @@ export function compileRules(rows: readonly { id: string; version: number; defin
 function compiledLater(when: string): Condition {
   let condition: Condition | undefined;
   const compile = (): Condition => {
-    const compiled = compileWhen(when);
+    const compiled = compileStored(when);
     // A rule that an earlier build accepted but this one does not is an error at every call, so that it fails closed.
     return compiled.ok ? compiled.value : { test: () => compiled };
   };

@@ -20,6 +20,8 @@ export interface RetryRun {
   runId: string;
   /** The requesting key. */
   requestedBy?: string | undefined;
+  /** Whether the requester may let the run do more than its agent lets new ones do. */
+  mayRaiseAutonomy: boolean;
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
 }
@@ -61,7 +63,7 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
 async function retryIn(
   { models }: Pick<Context, 'models'>,
   tx: Tx,
-  { runId, requestedBy, traceparent }: RetryRun,
+  { runId, requestedBy, mayRaiseAutonomy, traceparent }: RetryRun,
 ): Promise<ForkedRun> {
   const { original, place, session, waiting } = await retryable(tx, runId);
   return forkRun(tx, {
@@ -72,7 +74,7 @@ async function retryIn(
     rerunEffects: false,
     modified: {},
     config: {},
-    mayRaiseAutonomy: false,
+    mayRaiseAutonomy,
     retryAtPlace: place,
     session,
     waiting,

@@ -1,6 +1,7 @@
 /** Retries many runs at once, workflows among them, as after an outage. */
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRefs, listRunIds, type RunFilter } from '../../db/runs.ts';
@@ -71,17 +72,18 @@ async function chooseRuns(tx: Tx, caller: Caller, { filter, isDryRun }: RetryReq
 
 async function retryEach(
   context: Context,
-  { tenantId, keyId: requestedBy }: Caller,
+  { tenantId, keyId: requestedBy, scopes }: Caller,
   { runIds, traceparent, idempotency }: RetryRequest & { runIds: readonly string[] },
 ): Promise<RetriedRuns['runs']> {
   const runs: RetriedRuns['runs'] = [];
+  const mayRaiseAutonomy = hasScope(scopes, 'approvals:write');
   const refs = await context.db.withTenant(tenantId, (tx) => findRunRefs(tx, runIds));
   const workflows = new Set(refs.filter(({ kind }) => kind === 'workflow').map(({ id }) => id));
   for (let at = 0; at < runIds.length; at += AT_A_TIME) {
     const some = runIds.slice(at, at + AT_A_TIME).map((runId) => {
       const once = { ...idempotency, route: `${idempotency.route} ${runId}` };
       const retry = workflows.has(runId) ? retryWorkflow : retryRun;
-      const request = { tenantId, runId, requestedBy, traceparent, idempotency: once };
+      const request = { tenantId, runId, requestedBy, mayRaiseAutonomy, traceparent, idempotency: once };
       return retryUnlessGoneOn(request, () => retry(context, request));
     });
     runs.push(...(await Promise.all(some)).flat());

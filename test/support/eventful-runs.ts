@@ -78,7 +78,13 @@ async function fork(engine: Engine, { failed, first }: { failed: string; first: 
   const { context, tenantId } = engine;
   engine.say(() => text('this time it works'));
   const idempotency = { tenantId, route: 'test', body: null };
-  const retried = await retryRun(context, { tenantId, runId: failed, traceparent: undefined, idempotency });
+  const retried = await retryRun(context, {
+    tenantId,
+    runId: failed,
+    mayRaiseAutonomy: true,
+    traceparent: undefined,
+    idempotency,
+  });
   const replayed = await replayRun(context, {
     tenantId,
     runId: first,

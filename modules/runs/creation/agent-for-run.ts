@@ -117,6 +117,16 @@ export function checkAutonomy(
   );
 }
 
+/** A run's settings at the autonomy level of its agent's current version at most. */
+export function withinAgent<C extends { autonomy_level?: number | undefined }>(
+  config: C,
+  { definition, older }: Pick<Start, 'definition' | 'older'>,
+): C {
+  const own = autonomyOf(definition);
+  const most = Math.min(own, older?.level ?? own);
+  return (config.autonomy_level ?? own) > most ? { ...config, autonomy_level: most } : config;
+}
+
 /** The limits that a new run pins; undefined for a model unknown to all providers, which fails the run when asked. */
 export function limitsOf(
   { models }: Pick<Context, 'models'>,

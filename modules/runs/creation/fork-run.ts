@@ -23,7 +23,7 @@ import { hadEffect } from '../driver/replay-source.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
-import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
+import { agentForRun, checkAutonomy, limitsOf, withinAgent } from './agent-for-run.ts';
 import { pinGuards, pinTools } from '../../tools-registry/pin-tools.ts';
 import { takeAlong, type WaitingMessage } from '../message-queue.ts';
 import { trustOfGiven } from './given-messages.ts';
@@ -172,9 +172,11 @@ async function createdEvent(
     workspaceId: original.workspace_id,
     config: { agent_version: wanted ?? original.agent_version },
   });
-  const config = withinSession(keptConfig(fork.config, original.config), agent.definition, fork.session);
   const isRetry = fork.retryAtPlace !== undefined;
-  if (!isRetry) checkAutonomy(config.autonomy_level, agent, fork.mayRaiseAutonomy);
+  const kept = keptConfig(fork.config, original.config);
+  const guarded = isRetry && !fork.mayRaiseAutonomy ? withinAgent(kept, agent) : kept;
+  const config = withinSession(guarded, agent.definition, fork.session);
+  checkAutonomy(config.autonomy_level, agent, fork.mayRaiseAutonomy);
   return runCreated({
     agent_id: original.agent_id,
     agent_version: agent.version,

@@ -125,7 +125,14 @@ describe('Approvals and policies', () => {
         n === 0 ? use({ name: offered(request, 'pay'), input: { amount: 7 } }) : text('paid'),
       );
       const idempotency = { tenantId: engine.tenantId, route: 'retry', body: null };
-      const again = { tenantId: engine.tenantId, runId: run, requestedBy, traceparent: undefined, idempotency };
+      const again = {
+        tenantId: engine.tenantId,
+        runId: run,
+        requestedBy,
+        mayRaiseAutonomy: true,
+        traceparent: undefined,
+        idempotency,
+      };
       run = (await retryRun(engine.context, again)).body.new_run_id;
       await engine.drive(run);
       const approval = await open(run);

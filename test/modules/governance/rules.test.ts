@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { mergePatch, RULE_DECISIONS, type PolicyDefinition } from '../../../core/policy.ts';
+import { compileWhen } from '../../../modules/governance/rules.ts';
 import { gate, type GateDecision } from '../../../modules/governance/gate.ts';
 import type { GateInput } from '../../../modules/governance/stages/stage.ts';
 import { createArgumentValidator } from '../../../tools/validate-arguments.ts';
@@ -49,6 +50,58 @@ describe('Policy rules', () => {
       'tool.transport == "http" && arguments.amount == 500 && "finance" in agent.tags && run.id == "run-1" && ' +
       'run.autonomy_level == 3 && tenant.plan_tier == "standard" && risk == "WRITE_HIGH_RISK"';
     assert.equal(decide([{ when, decision: 'block' }]).kind, 'deny');
+  });
+
+  describe('on risks', () => {
+    const RISKS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
+    const COMPARE: Record<string, (left: number, right: number) => boolean> = {
+      '==': (left, right) => left === right,
+      '!=': (left, right) => left !== right,
+      '<': (left, right) => left < right,
+      '<=': (left, right) => left <= right,
+      '>': (left, right) => left > right,
+      '>=': (left, right) => left >= right,
+    };
+    const blocks = (when: string, risk: (typeof RISKS)[number]) => {
+      const tools = new Map([['pay', { ...PAY, risk_level: risk }]]);
+      return decide([{ when, decision: 'block' }], { tools }).kind === 'deny';
+    };
+
+    it('compare them by what they are, not by the alphabet, on either side and in any case', () => {
+      const texts = RISKS.flatMap((literal, right) =>
+        [literal, literal.toLowerCase()].map((text) => ({ text, right })),
+      );
+      const places = RISKS.flatMap((risk, left) => texts.map((each) => ({ risk, left, ...each })));
+      for (const [sign, compare] of Object.entries(COMPARE)) {
+        for (const { risk, left, text, right } of places) {
+          for (const path of ['risk', 'tool.risk_level', 'tool["risk_level"]']) {
+            const [usual, turned] = [`${path} ${sign} "${text}"`, `"${text}" ${sign} ${path}`];
+            assert.equal(blocks(usual, risk), compare(left, right), `${usual} of ${risk}`);
+            assert.equal(blocks(turned, risk), compare(right, left), `${turned} of ${risk}`);
+          }
+        }
+      }
+      assert.ok(blocks('risk in ["read_only", "write_high_risk"]', 'WRITE_HIGH_RISK'));
+      assert.ok(!blocks('risk in ["read_only", "write_high_risk"]', 'WRITE_LOW_RISK'));
+      assert.ok(blocks('risk >= tool.risk_level && risk.startsWith("WRITE")', 'WRITE_LOW_RISK'));
+    });
+
+    it('are refused with a text that is none, or with an order of something else', () => {
+      const refused = { 'risk == "HIGH"': /"HIGH" is none of READ_ONLY, /, 'risk in ["LOW"]': /"LOW" is none of/ };
+      for (const [when, error] of Object.entries({
+        ...refused,
+        'risk > arguments.note': /risk is ordered against one/,
+      })) {
+        const compiled = compileWhen(when);
+        assert.match(compiled.ok ? '' : compiled.error, error);
+      }
+      assert.ok(compileWhen('risk == arguments.note').ok);
+    });
+
+    it('equal none where an earlier build has stored such a text', () => {
+      assert.ok(!blocks('risk == "HIGH" || risk in ["high"]', 'WRITE_HIGH_RISK'));
+      assert.ok(blocks('risk != "HIGH"', 'WRITE_HIGH_RISK'));
+    });
   });
 
   it('block where any of them blocks, whatever comes before it', () => {

@@ -478,7 +478,7 @@ describe('A call that a model asks for after it has read what nobody vouches for
     engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
     const { tenantId } = engine;
     const idempotency = { tenantId, route: 'retry', body: null };
-    const asked = { tenantId, runId: run, traceparent: undefined, idempotency };
+    const asked = { tenantId, runId: run, mayRaiseAutonomy: true, traceparent: undefined, idempotency };
     const retried = (await retryRun(engine.context, asked)).body.new_run_id;
     await engine.finish(retried);
     const seq = await seqOf(retried, 'turn.started');

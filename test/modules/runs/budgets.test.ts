@@ -480,6 +480,7 @@ for (const mode of DOMAIN_MODES) {
       const { body } = await retryRun(engine.context, {
         tenantId: engine.tenantId,
         runId: run,
+        mayRaiseAutonomy: true,
         traceparent: undefined,
         idempotency,
       });

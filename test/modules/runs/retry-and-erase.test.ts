@@ -35,7 +35,8 @@ if (MODES.includes('postgres')) {
     const retry = async (runId: string, key?: string) => {
       const { context, tenantId } = engine;
       const idempotency = { tenantId, route: `retry ${runId}`, body: null, key };
-      return (await retryRun(context, { tenantId, runId, traceparent: undefined, idempotency })).body.run_id;
+      return (await retryRun(context, { tenantId, runId, mayRaiseAutonomy: true, traceparent: undefined, idempotency }))
+        .body.run_id;
     };
     const erase = (id: string) => eraseRun(engine.context, engine.caller, { id, dependents: true });
     const isErased = (id: string) =>

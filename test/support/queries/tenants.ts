@@ -75,3 +75,15 @@ export async function refuseTitles({ context: { db } }: Tenant): Promise<() => P
     await rowsAsOwner(db, 'alter table threads drop constraint no_titles');
   };
 }
+
+/** A tenant that has deleted that many tools. */
+export async function addTenantWithDeletedTools(db: Database, tenantId: string, tools: number): Promise<void> {
+  await rowsAsOwner(db, "insert into tenants (id, name) values ($1, 't')", tenantId);
+  await rowsAsOwner(
+    db,
+    `insert into tools (id, tenant_id, name, status, current_version)
+       select gen_random_uuid(), $1, 't' || i, 'deleted', '1.0.0' from generate_series(1, $2::int) i`,
+    tenantId,
+    tools,
+  );
+}

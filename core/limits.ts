@@ -155,6 +155,8 @@ export const LIMITS = {
   providerOutageSeconds: 86_400,
   /** Longest pause in ms between two requests to a provider that is away, which one run makes for all that wait. */
   outagePauseMs: 300_000,
+  /** Time in ms for which one run alone asks for all that wait; if it is not answered by then, another one asks, too. */
+  outageProbeMs: 30_000,
   /** Longest time in ms for which nobody asks a model after such a refusal. */
   throttleMs: 300_000,
   /** Characters that are kept of an answer which its turn did not wait for. */

@@ -6,11 +6,14 @@ export interface OutageProblem {
   message: string;
 }
 
+/** The outages that a probe asks about, by name, and since when they last: so its outcome counts for no later outage. */
+export type Probed = Readonly<Record<string, string>>;
+
 /** Whether a run may call a model; times are database time. */
 export type Entry =
   | { kind: 'open'; at: string }
   /** It probes for all waiting runs: one call, whose outcome it reports. */
-  | { kind: 'probe'; at: string }
+  | { kind: 'probe'; at: string; probed: Probed }
   | { kind: 'away'; at: string; next_at: string; error: OutageProblem }
   /** Its rate limiter backs off for this many ms. */
   | { kind: 'throttled'; ms: number };
@@ -44,13 +47,25 @@ export async function enterOwnCall(
   return resultOf(rows);
 }
 
-/** Records that a model failed; returns the time of the next attempt. `leastMs`: pause requested by the provider. */
-export async function noteModelOutage(
-  db: Database,
-  noted: { outage: string; runId: string; problem: OutageProblem; leastMs: number; mostMs: number },
-): Promise<{ at: string; next_at: string }> {
+/** A model's failure; `leastMs`: pause requested by the provider. */
+export interface NotedFailure {
+  outage: string;
+  runId: string;
+  problem: OutageProblem;
+  leastMs: number;
+  mostMs: number;
+}
+
+/** The database's time, and that of the next attempt. */
+interface NotedTimes {
+  at: string;
+  next_at: string;
+}
+
+/** Records that a model failed. */
+export async function noteModelOutage(db: Database, noted: NotedFailure): Promise<NotedTimes> {
   const { outage, runId, problem, leastMs, mostMs } = noted;
-  const rows = await db.call<{ result: { at: string; next_at: string } }>({
+  const rows = await db.call<{ result: NotedTimes }>({
     name: 'note_model_outage',
     text: 'select note_model_outage($1, $2, $3::jsonb, $4, $5) as result',
     values: [outage, runId, JSON.stringify(problem), Math.ceil(leastMs), mostMs],
@@ -58,14 +73,17 @@ export async function noteModelOutage(
   return resultOf(rows);
 }
 
-/** Whether a run is the probe of this outage. */
-export async function isProbe(db: Database, { outage, runId }: { outage: string; runId: string }): Promise<boolean> {
-  const rows = await db.call({
-    name: 'is_probe',
-    text: 'select 1 as one from model_outages where name = $1 and probing_run = $2',
-    values: [outage, runId],
+/** The same of a probe of an outage, by `since` when it lasts; null if that is over, since others were answered meanwhile. */
+export async function noteProbeFailure(
+  db: Database,
+  { outage, since, runId, problem, leastMs, mostMs }: NotedFailure & { since: string },
+): Promise<NotedTimes | null> {
+  const rows = await db.call<{ result: NotedTimes | null }>({
+    name: 'note_probe_failure',
+    text: 'select note_probe_failure($1, $2, $3, $4::jsonb, $5, $6) as result',
+    values: [outage, since, runId, JSON.stringify(problem), Math.ceil(leastMs), mostMs],
   });
-  return rows.length > 0;
+  return resultOf(rows);
 }
 
 /** A probing run does not call after all: another one may. */
@@ -73,9 +91,16 @@ export async function leaveProbes(db: Database, runId: string): Promise<void> {
   await db.call({ name: 'leave_probes', text: 'select leave_probes($1)', values: [runId] });
 }
 
-/** A probing run got an answer: the outages that it probed are over. */
-export async function endModelOutages(db: Database, runId: string): Promise<void> {
-  await db.call({ name: 'end_model_outages', text: 'select end_model_outages($1)', values: [runId] });
+/** A probing run got an answer: the outages that it probed are over, even if another one probes them by now. */
+export async function endProbedOutages(
+  db: Database,
+  { runId, probed }: { runId: string; probed: Probed },
+): Promise<void> {
+  await db.call({
+    name: 'end_probed_outages',
+    text: 'select end_probed_outages($1, $2::jsonb)',
+    values: [runId, JSON.stringify(probed)],
+  });
 }
 
 interface ParkedRun {

@@ -1529,6 +1529,7 @@ function commit_run(c jsonb) returns jsonb executable by public
 function commit_runs(changes jsonb) returns jsonb executable by public
 function delete_files(ids uuid[]) returns integer executable by public
 function end_model_outages(run uuid) returns void executable by public
+function end_probed_outages(run uuid, probed jsonb) returns void executable by public
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
 function ensure_vector_index(owner text, model text, dimensions integer) returns boolean security definer executable by drover_maintenance
 function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
@@ -1550,6 +1551,7 @@ function model_back_off_ms(rate_limiter text) returns integer executable by publ
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
 function must_commit_run(c jsonb) returns jsonb executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
+function note_probe_failure(outage text, outage_since timestamp with time zone, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public
 function payload_of_line(line text) returns jsonb executable by public
 function place_run() returns trigger executable by public

@@ -1,5 +1,7 @@
 -- Whether a run may ask a model: `open`, as the `probe` for all that wait, or not while it is `away` or its rate limiter backs
--- off. Of two that could be the probe at once one is. A run whose worker has died in the middle takes its own probe up again.
+-- off. Of two that could be the probe at once one is, alone for probe_ms: a request that nobody answers must not keep the others
+-- waiting. A run whose worker has died in the middle takes its own probe up again. `probed`: the outages it asks about, by name, and
+-- since when they last, by which its outcome is told however late it comes.
 -- An outage that one run alone has met (`only` in its error) may be its request's: it is none for the others.
 create or replace function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb language plpgsql as $$
 declare
@@ -14,7 +16,7 @@ begin
     where name = outage and (probing_run = run or next_at <= now_at and (probing_until is null or probing_until <= now_at)
       and (error->>'only' is null or error->>'only' = run::text))
     returning * into o;
-  if found then return jsonb_build_object('kind', 'probe', 'at', now_at); end if;
+  if found then return jsonb_build_object('kind', 'probe', 'at', now_at, 'probed', jsonb_build_object(outage, o.since)); end if;
   select * into o from model_outages where name = outage;
   if not found or o.error->>'only' <> run::text then return jsonb_build_object('kind', 'open', 'at', now_at); end if;
   return jsonb_build_object('kind', 'away', 'at', now_at, 'next_at', o.next_at, 'error', o.error - 'only');
@@ -44,6 +46,19 @@ begin
   return jsonb_build_object('at', now_at, 'next_at', coalesce(o.next_at, now_at));
 end $$;
 
+-- Notes that a probe gave no answer, also where another one asks by now: that one goes on alone. Null if the outage is over: others
+-- were answered meanwhile, and the failure says nothing of them.
+create or replace function note_probe_failure(outage text, outage_since timestamptz, run uuid, problem jsonb, least_ms integer, most_ms integer)
+returns jsonb language sql as $$
+  update model_outages m set failures = m.failures + 1,
+    next_at = greatest(m.next_at, clock_timestamp() + model_outage_pause(m.failures + 1, least_ms, most_ms)),
+    error = problem || case when m.error ? 'only' then jsonb_build_object('only', m.error->'only') else '{}' end,
+    probing_until = case when m.probing_run = run then null else m.probing_until end,
+    probing_run = nullif(m.probing_run, run)
+    where m.name = outage and m.since = outage_since
+    returning jsonb_build_object('at', clock_timestamp(), 'next_at', m.next_at)
+$$;
+
 create or replace function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval language sql volatile as $$
   select least(most_ms, greatest(least_ms, 1000 * 2 ^ least(failures - 1, 20) * (0.75 + random() / 2))) * interval '1 ms'
 $$;
@@ -54,8 +69,13 @@ create or replace function leave_probes(run uuid) returns void language sql as $
 $$;
 
 -- The run that asks for all was answered: the outages that it asked about are over, and all that wait for their end go on.
+-- end_probed_outages also ends those about which another run asks by now. The release before calls the other one.
 create or replace function end_model_outages(run uuid) returns void language sql as $$
   delete from model_outages where probing_run = run
+$$;
+
+create or replace function end_probed_outages(run uuid, probed jsonb) returns void language sql as $$
+  delete from model_outages o where o.probing_run = run or o.since = (probed->>o.name)::timestamptz
 $$;
 
 -- The same for a call that Drover makes for itself. Those keep each other waiting, but no run: their outages have names of their own.
@@ -67,6 +87,9 @@ begin
   if of_all->>'kind' in ('away', 'throttled') then return of_all; end if;
   of_own := enter_model(outage || '#own', rate_limiter, asker, probe_ms);
   if of_own->>'kind' = 'open' then return of_all; end if;
-  if of_own->>'kind' <> 'probe' and of_all->>'kind' = 'probe' then perform leave_probes(asker); end if;
+  if of_own->>'kind' = 'probe' then
+    return of_own || jsonb_build_object('probed', coalesce(of_all->'probed', '{}') || (of_own->'probed'));
+  end if;
+  if of_all->>'kind' = 'probe' then perform leave_probes(asker); end if;
   return of_own;
 end $$;

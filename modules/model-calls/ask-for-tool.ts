@@ -13,6 +13,7 @@ import {
   type ModelResponse,
   type TokenUsage,
 } from '../../core/model.ts';
+import type { Probed } from '../../db/model-outages.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
@@ -127,14 +128,14 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
       const { message, waitMs } = admitted;
       return { code: 'unavailable', message, ...(waitMs !== undefined && { waitMs }) };
     }
-    const { isProbe } = admitted;
-    const answer = await askOnce(context, asked, { guard, isProbe });
+    const { probed } = admitted;
+    const answer = await askOnce(context, asked, { guard, probed });
     if (!(answer instanceof ModelError)) return answer;
     const waitMs = pauseBeforeRetry(answer, { firstMs: 1000, attempt });
-    const isLast = isProbe || attempt >= LIMITS.modelAttempts || waitMs === undefined;
+    const isLast = probed !== undefined || attempt >= LIMITS.modelAttempts || waitMs === undefined;
     const { rateLimiter } = resolved;
     if (answer.transient && isLast && rateLimiter !== null) {
-      await guard.noteAway(resolved, { rateLimiter, error: answer, isProbe });
+      await guard.noteAway(resolved, { rateLimiter, error: answer, probed });
     }
     if (!answer.transient || isLast) {
       return { code: answer.transient ? 'unavailable' : 'rejected', message: answer.message };
@@ -147,7 +148,7 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
 async function askOnce<T>(
   context: ModelCallContext,
   asked: Asked<T>,
-  { guard, isProbe }: { guard: OutageGuard; isProbe: boolean },
+  { guard, probed }: { guard: OutageGuard; probed: Probed | undefined },
 ): Promise<Answered<T> | ModelError | ToolFault> {
   const { signal } = asked.ask;
   let isSilent = false;
@@ -161,8 +162,8 @@ async function askOnce<T>(
     isAnswered = !isSilent;
     return answer;
   } finally {
-    if (isProbe && isAnswered) await guard.noteAnswered();
-    else if (isProbe && !isSilent) await guard.leave();
+    if (probed && isAnswered) await guard.noteAnswered(probed);
+    else if (probed && !isSilent) await guard.leave();
   }
 }
 

@@ -4,13 +4,15 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ModelError, ModelRequest } from '../../core/model.ts';
 import type { Database } from '../../db/database.ts';
 import {
-  endModelOutages,
+  endProbedOutages,
   enterOwnCall,
-  isProbe,
   leaveProbes,
   noteModelOutage,
+  noteProbeFailure,
   ownOutage,
   type Entry,
+  type NotedFailure,
+  type Probed,
 } from '../../db/model-outages.ts';
 import { acquireModelRate } from '../../db/model-rates.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
@@ -20,13 +22,13 @@ import { LONGEST_WAIT_MS } from './pause-before-retry.ts';
 /** Shares information on outages: whether a call may be made, and its outcome. */
 export interface OutageGuard {
   enter: (resolved: ResolvedModel, rateLimiter: string) => Promise<Entry>;
-  /** The provider did not answer; `isProbe`: the call was the probe. */
+  /** The provider did not answer; `probed`: what the call asked about if it was a probe. */
   noteAway: (
     resolved: ResolvedModel,
-    failed: { rateLimiter: string; error: ModelError; isProbe: boolean },
+    failed: { rateLimiter: string; error: ModelError; probed: Probed | undefined },
   ) => Promise<void>;
-  /** The provider answered, if only with a refusal: waiting calls continue. */
-  noteAnswered: () => Promise<void>;
+  /** The provider answered a probe, if only with a refusal: waiting calls continue. */
+  noteAnswered: (probed: Probed) => Promise<void>;
   /** The probe is not made. */
   leave: () => Promise<void>;
 }
@@ -38,22 +40,27 @@ export interface OutageGuard {
 export function ownOutageGuard(db: Database, asker: string): OutageGuard {
   return {
     enter: (_, rateLimiter) =>
-      enterOwnCall(db, { outage: rateLimiter, rateLimiter, asker, probeMs: LIMITS.modelTimeoutMs }),
-    async noteAway(_, { rateLimiter, error }) {
+      enterOwnCall(db, { outage: rateLimiter, rateLimiter, asker, probeMs: LIMITS.outageProbeMs }),
+    async noteAway(_, { rateLimiter, error, probed = {} }) {
       const problem = { code: error.kind, message: error.message };
       const leastMs = Math.min(error.retryAfterMs ?? 0, LIMITS.outagePauseMs);
       const noted = { runId: asker, problem, leastMs, mostMs: LIMITS.outagePauseMs };
-      await noteModelOutage(db, { ...noted, outage: ownOutage(rateLimiter) });
-      await noteKnown(db, { ...noted, outage: rateLimiter });
+      const own = { ...noted, outage: ownOutage(rateLimiter) };
+      if (!(await noteProbed(db, own, probed))) await noteModelOutage(db, own);
+      // Outages of runs are reported only by runs; but if this call probes one, its failure prolongs it.
+      await noteProbed(db, { ...noted, outage: rateLimiter }, probed);
     },
-    noteAnswered: () => endModelOutages(db, asker),
+    noteAnswered: (probed) => endProbedOutages(db, { runId: asker, probed }),
     leave: () => leaveProbes(db, asker),
   };
 }
 
-/** Outages of runs are reported only by runs; but if this call probes one, its failure prolongs it. */
-async function noteKnown(db: Database, noted: Parameters<typeof noteModelOutage>[1]): Promise<void> {
-  if (await isProbe(db, noted)) await noteModelOutage(db, noted);
+/** Whether the call was a probe of this outage, whose failure is noted unless it is over. */
+async function noteProbed(db: Database, noted: NotedFailure, probed: Probed): Promise<boolean> {
+  const since = probed[noted.outage];
+  if (since === undefined) return false;
+  await noteProbeFailure(db, { ...noted, since });
+  return true;
 }
 
 interface Asking {
@@ -64,23 +71,23 @@ interface Asking {
 }
 
 /**
- * Whether the call may be made. `isProbe`: the provider is known to be unavailable, and this call is the probe. `waitMs`: time
+ * Whether the call may be made. `probed`: the provider is known to be unavailable, and this call is the probe. `waitMs`: time
  * until it may be.
  */
-type Admission = { ok: true; isProbe: boolean } | { ok: false; message: string; waitMs?: number };
+type Admission = { ok: true; probed: Probed | undefined } | { ok: false; message: string; waitMs?: number };
 
 /** Waits a few seconds at most until the model may be called; returns why not if that would take longer, or the provider is unavailable. */
 export async function throttle(db: Database, asking: Asking): Promise<Admission> {
   const { resolved, request, guard, signal } = asking;
   const { rateLimiter, rates, model } = resolved;
-  if (rateLimiter === null) return { ok: true, isProbe: false };
+  if (rateLimiter === null) return { ok: true, probed: undefined };
   const tokens = rates ? estimateRequest(request) : 0;
   for (let waitedMs = 0; ;) {
     const entry = await guard.enter(resolved, rateLimiter);
     if (entry.kind === 'away') return { ok: false, message: `${model} is away: ${entry.error.message}` };
     const isThrottled = entry.kind === 'throttled';
     const waitMs = isThrottled ? entry.ms : rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : 0;
-    if (waitMs === 0) return { ok: true, isProbe: entry.kind === 'probe' };
+    if (waitMs === 0) return { ok: true, probed: entry.kind === 'probe' ? entry.probed : undefined };
     if (entry.kind === 'probe') await guard.leave();
     if (waitedMs + waitMs > LONGEST_WAIT_MS) {
       return { ok: false, message: `${model} may be asked again in ${waitMs} ms.`, waitMs };

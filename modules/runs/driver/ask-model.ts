@@ -113,12 +113,12 @@ interface Failed {
 
 /** Makes the attempts of one model. If the run asks on behalf of all waiting runs, it always reports the outcome to them. */
 async function askOne(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
-  const { kind } = asked.admission;
-  if (kind === 'open') return attempts(drive, asked);
+  const { admission } = asked;
+  if (admission.kind === 'open') return attempts(drive, asked);
   try {
     const answer = await attempts(drive, asked);
     const isAway = answer instanceof ModelError && (answer.transient || asked.deadline.signal.aborted);
-    if (!isAway) await endOutages(drive);
+    if (!isAway) await endOutages(drive, admission.probed);
     else if (asked.deadline.signal.aborted) await leaveProbe(drive);
     return answer;
   } catch (error) {
@@ -141,7 +141,8 @@ async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Prom
   if (late) throw late;
   const { rateLimiter } = resolved;
   if (rateLimiter === null || !error.transient) return { resolved, problem, error };
-  return { resolved, problem, error, noted: await noteOutage(drive, { rateLimiter, error, entry: admission.kind }) };
+  const probed = admission.kind === 'probe' ? admission.probed : undefined;
+  return { resolved, problem, error, noted: await noteOutage(drive, { rateLimiter, error, probed }) };
 }
 
 /** No model has answered: ParkedError if one of them may be back, otherwise TurnFailure. */

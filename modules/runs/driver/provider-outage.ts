@@ -8,12 +8,14 @@ import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError } from '../../../core/model.ts';
 import type { Deferral } from '../../../core/state.ts';
 import {
-  endModelOutages,
+  endProbedOutages,
   enterModel,
   leaveProbes,
   noteModelOutage,
+  noteProbeFailure,
   type Entry,
   type OutageProblem,
+  type Probed,
 } from '../../../db/model-outages.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
@@ -47,7 +49,7 @@ export function deferralOf({ log: { state } }: Drive): Deferral | undefined {
 /** Whether the run may ask the model, and whether on behalf of all waiting runs. */
 export function enter(drive: Drive, rateLimiter: string): Promise<Entry> {
   const outage = outageOf(drive, rateLimiter, deferralOf(drive)?.alone ?? false);
-  const entering = { outage, rateLimiter, runId: drive.run.id, probeMs: LIMITS.modelTimeoutMs };
+  const entering = { outage, rateLimiter, runId: drive.run.id, probeMs: LIMITS.outageProbeMs };
   return enterModel(drive.context.db, entering);
 }
 
@@ -59,23 +61,29 @@ export function metOutage(drive: Drive, rateLimiter: string, entry: Extract<Entr
 
 /**
  * Notes for all runs that a model gave no answer. A run that has waited, and was let in because another was answered, notes it
- * for itself alone: its own request may be the cause, and others must not wait for that.
+ * for itself alone: its own request may be the cause, and others must not wait for that. So does one that asked for all while
+ * another was answered.
  */
 export async function noteOutage(
   drive: Drive,
-  failed: { rateLimiter: string; error: ModelError; entry: Exclude<Entry['kind'], 'away' | 'throttled'> },
+  failed: { rateLimiter: string; error: ModelError; probed: Probed | undefined },
 ): Promise<NotedOutage> {
-  const { rateLimiter, error, entry } = failed;
-  const deferral = deferralOf(drive);
-  const alone = deferral !== undefined && (deferral.alone || entry === 'open');
-  const outage = outageOf(drive, rateLimiter, alone);
-  const { at, next_at: nextAt } = await noteModelOutage(drive.context.db, {
-    outage,
+  const { rateLimiter, error, probed } = failed;
+  const { db } = drive.context;
+  const noted = {
     runId: drive.run.id,
     problem: { code: error.kind, message: error.message },
     leastMs: Math.min(error.retryAfterMs ?? 0, LIMITS.outagePauseMs),
     mostMs: LIMITS.outagePauseMs,
-  });
+  };
+  const deferral = deferralOf(drive);
+  for (const [outage, since] of Object.entries(probed ?? {})) {
+    const known = await noteProbeFailure(db, { ...noted, outage, since });
+    if (known) return { outage, at: known.at, nextAt: known.next_at, alone: deferral?.alone ?? false };
+  }
+  const alone = deferral !== undefined || probed !== undefined;
+  const outage = outageOf(drive, rateLimiter, alone);
+  const { at, next_at: nextAt } = await noteModelOutage(db, { ...noted, outage });
   return { outage, at, nextAt, alone };
 }
 
@@ -84,8 +92,8 @@ function outageOf({ run }: Drive, rateLimiter: string, alone: boolean): string {
 }
 
 /** The provider answers, even if with a refusal: all waiting runs go on, this one included. */
-export async function endOutages(drive: Drive): Promise<void> {
-  await endModelOutages(drive.context.db, drive.run.id);
+export async function endOutages({ context, run }: Drive, probed: Probed): Promise<void> {
+  await endProbedOutages(context.db, { runId: run.id, probed });
 }
 
 /** The run does not ask on behalf of all after all. If the database cannot be told, its time to ask runs out. */
@@ -129,11 +137,12 @@ export function outageGuardOf(drive: Drive, heard: Heard): OutageGuard {
       }
       return entry;
     },
-    async noteAway(resolved, { rateLimiter, error, isProbe }) {
-      const noted = await noteOutage(drive, { rateLimiter, error, entry: isProbe ? 'probe' : 'open' });
+    async noteAway(resolved, failed) {
+      const { error } = failed;
+      const noted = await noteOutage(drive, failed);
       away.push({ resolved, problem: { code: error.kind, message: error.message }, noted });
     },
-    noteAnswered: () => endOutages(drive),
+    noteAnswered: (probed) => endOutages(drive, probed),
     leave: () => leaveProbe(drive),
   };
 }

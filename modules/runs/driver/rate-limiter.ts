@@ -7,7 +7,7 @@ import { backoffMs, jitteredMs } from '../../../core/backoff.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
-import type { OutageProblem } from '../../../db/model-outages.ts';
+import type { OutageProblem, Probed } from '../../../db/model-outages.ts';
 import { estimateRequest } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { toRequest } from './build-request.ts';
@@ -32,7 +32,8 @@ interface ModelCall {
 
 /** A model may be asked (`probe`: on behalf of all waiting runs), or its provider is known to be away. */
 export type Admission =
-  | { kind: 'open' | 'probe'; tokens: number; at?: string }
+  | { kind: 'open'; tokens: number; at?: string }
+  | { kind: 'probe'; tokens: number; at: string; probed: Probed }
   | { kind: 'away'; problem: OutageProblem; noted: NotedOutage };
 
 /**

@@ -10,7 +10,14 @@ import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { addTinyBudget } from '../../support/queries/budgets.ts';
-import { forgetOwnCalls, makeOutagesDue, ownCalls, reopenOwnCalls } from '../../support/queries/model-calls.ts';
+import {
+  endProbes,
+  failuresOfOutages,
+  forgetOwnCalls,
+  makeOutagesDue,
+  ownCalls,
+  reopenOwnCalls,
+} from '../../support/queries/model-calls.ts';
 import { statusOfRun, storedRun } from '../../support/queries/runs.ts';
 
 const VERDICT: OwnTool<{ meets: boolean; gaps: string[] }> = {
@@ -148,6 +155,49 @@ describe('a model call that Drover makes for itself', () => {
     engine.say((request) => (request.tools?.[0]?.name === 'submit_verdict' ? GOOD_REPLY : text('back')));
     assert.equal(faultOf(await ask()), 'answered');
     assert.equal(await wakeParkedRuns(engine.context), 2, 'the runs go on');
+    for (const { run } of [one, other]) await engine.finish(run);
+    await forget();
+  });
+
+  /** A call that asks for all, and hears nothing until the door is opened. */
+  const askInSilence = async (reply: AnthropicReply) => {
+    await dueNow();
+    const silence = door();
+    engine.say(async () => {
+      await silence.pass();
+      return reply;
+    });
+    const asked = ask();
+    await silence.reached;
+    await endProbes(engine);
+    return { asked, open: silence.open };
+  };
+
+  it('keeps no others waiting where it fails after another was answered', async () => {
+    engine.say(() => AWAY);
+    assert.equal(faultOf(await ask()), 'unavailable');
+    const late = await askInSilence(AWAY);
+    engine.say(() => GOOD_REPLY);
+    assert.equal(faultOf(await ask()), 'answered');
+    late.open();
+    assert.equal(faultOf(await late.asked), 'unavailable');
+    assert.equal(faultOf(await ask()), 'answered');
+    await forget();
+  });
+
+  it('ends the outage for calls and runs with its late answer, although a run asks by now', async () => {
+    engine.say(() => AWAY);
+    assert.equal(faultOf(await ask()), 'unavailable');
+    const agent = await engine.agent({ llm_config: { default_model: HAIKU } });
+    const [one, other] = [await engine.start(agent, 'hello'), await engine.start(agent, 'hello')];
+    for (const { run } of [one, other]) assert.equal(await engine.drive(run), 'dormant');
+    const late = await askInSilence(GOOD_REPLY);
+    assert.equal(await wakeParkedRuns(engine.context), 1, 'it asks by now');
+    late.open();
+    assert.equal(faultOf(await late.asked), 'answered');
+    assert.deepEqual(await failuresOfOutages(engine), []);
+    assert.equal(await wakeParkedRuns(engine.context), 1);
+    engine.say(() => text('back'));
     for (const { run } of [one, other]) await engine.finish(run);
     await forget();
   });

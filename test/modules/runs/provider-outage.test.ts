@@ -1,19 +1,22 @@
 import assert from 'node:assert/strict';
 import { presentRun } from '../../../api/runs/schemas.ts';
+import { LIMITS } from '../../../core/limits.ts';
 import { enterModel, leaveProbes, noteModelOutage } from '../../../db/model-outages.ts';
 import { findRun } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
-import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { door, openEngine, text, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { reservationsOfRun } from '../../support/queries/budgets.ts';
 import { backdateDeferral } from '../../support/queries/logs.ts';
 import {
+  ageOutages,
   endParking,
   endProbes,
+  failuresOfOutages,
   forgetOutages,
   leaveOutages,
   makeOutagesDue,
@@ -141,6 +144,108 @@ for (const mode of DOMAIN_MODES) {
       assert.equal((await enter(other)).kind, 'away');
       await leaveProbes(db, one);
       assert.equal((await enter(other)).kind, 'probe');
+    });
+
+    /** So many runs, which wait for the provider. */
+    const parkAll = async (count: number) => {
+      engine.say(() => AWAY);
+      const runs = await Promise.all(Array.from({ length: count }, () => engine.start(agent, 'hello')));
+      for (const { run } of runs) assert.equal(await engine.drive(run), 'dormant');
+      return runs.map(({ run }) => run);
+    };
+    /** One of them asks for all, and hears nothing until the door is opened. */
+    const asksInSilence = async (runs: readonly string[], reply: AnthropicReply) => {
+      const silence = door();
+      engine.say(async () => {
+        await silence.pass();
+        return reply;
+      });
+      const run = await wakeOne(runs);
+      const drive = engine.drive(run);
+      await silence.reached;
+      return { run, open: silence.open, drive, others: runs.filter((each) => each !== run) };
+    };
+    const wakeOne = async (runs: readonly string[]) => {
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      return firstAwake(runs.map((run) => ({ run })));
+    };
+
+    it('keeps others waiting for a short time only where its request for all is not answered: the next one asks then', async () => {
+      const runs = await parkAll(3);
+      await dueNow();
+      const silent = await asksInSilence(runs, text('late'));
+      await ageOutages(engine, LIMITS.outageProbeMs / 2);
+      assert.equal(await wakeParkedRuns(engine.context), 0, 'one asks for all');
+      await ageOutages(engine, LIMITS.outageProbeMs / 2);
+      engine.say(() => text('back'));
+      const second = await wakeOne(silent.others);
+      assert.equal(await wakeParkedRuns(engine.context), 0, 'no more than one asks besides');
+      await engine.drive(second);
+      assert.equal((await held(second)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 1, 'the last one goes on, although the first still waits');
+      silent.open();
+      await silent.drive;
+      for (const run of runs) await engine.finish(run);
+      for (const run of runs) assert.equal((await held(run)).status, 'completed');
+    });
+
+    it('ends the outage for all with its late answer, although another asks by now', async () => {
+      const runs = await parkAll(3);
+      await dueNow();
+      const first = await asksInSilence(runs, text('late'));
+      await endProbes(engine);
+      const second = await asksInSilence(first.others, text('later'));
+      first.open();
+      await first.drive;
+      assert.equal((await held(first.run)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      second.open();
+      await second.drive;
+      assert.equal((await held(second.run)).status, 'completed');
+    });
+
+    it('counts as one more failure where it fails late, and lets nobody ask beside the one that asks by now', async () => {
+      const runs = await parkAll(3);
+      await dueNow();
+      const first = await asksInSilence(runs, AWAY);
+      await endProbes(engine);
+      const second = await asksInSilence(first.others, text('back'));
+      const [before] = await failuresOfOutages(engine);
+      first.open();
+      assert.equal(await first.drive, 'dormant');
+      const [now] = await failuresOfOutages(engine);
+      assert.equal(now?.failures, (before?.failures ?? 0) + 1);
+      await dueNow();
+      assert.equal(await wakeParkedRuns(engine.context), 0);
+      second.open();
+      await second.drive;
+      assert.equal((await held(second.run)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 2);
+    });
+
+    it('keeps nobody waiting where it fails after another was answered, and asks by itself from then on', async () => {
+      const runs = await parkAll(3);
+      await dueNow();
+      const first = await asksInSilence(runs, AWAY);
+      await endProbes(engine);
+      const second = await asksInSilence(first.others, AWAY);
+      await endProbes(engine);
+      engine.say(() => text('back'));
+      const third = await wakeOne(second.others);
+      await engine.drive(third);
+      assert.equal((await held(third)).status, 'completed');
+      for (const late of [first, second]) {
+        late.open();
+        assert.equal(await late.drive, 'dormant');
+      }
+      await makeOutagesLong(engine);
+      const { run: next } = await engine.start(agent, 'hello');
+      await engine.drive(next);
+      assert.equal((await held(next)).status, 'completed', 'it is not kept waiting');
+      await dueNow();
+      assert.equal(await wakeParkedRuns(engine.context), 2);
+      for (const { run } of [first, second]) await engine.finish(run);
+      for (const { run } of [first, second]) assert.equal((await held(run)).status, 'completed');
     });
 
     it('is asked for by another when the one that was to ask is cancelled', async () => {

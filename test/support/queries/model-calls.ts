@@ -76,6 +76,12 @@ export function endProbes(owner: Owner): Promise<void> {
   return tamper(owner, `update model_outages set probing_until = now() - interval '1 second'`);
 }
 
+/** As if so much time had passed for every provider that is away. */
+export function ageOutages(owner: Owner, ms: number): Promise<void> {
+  const sql = `update model_outages set next_at = next_at - $1 * interval '1 ms', probing_until = probing_until - $1 * interval '1 ms'`;
+  return tamper(owner, sql, ms);
+}
+
 /** Runs that wait for a provider. */
 export function parkedRuns(tenant: Tenant): Promise<{ run_id: string }[]> {
   return rows(tenant, 'select run_id from parked_runs');

@@ -165,6 +165,8 @@ export const LIMITS = {
   apiKwargsChars: 16_384,
   /** One attempt of a model call, in ms. */
   modelTimeoutMs: 600_000,
+  /** Longest silence of a model's server in one attempt, in ms: Anthropic pings while a model thinks, so that the connection is dead then. */
+  modelIdleMs: 180_000,
   /** Output tokens below which what is left of a budget is not worth a model call. */
   budgetLeastOutputTokens: 32,
   /** Pause in ms before a run asks again for room that calls under way hold in a budget. */

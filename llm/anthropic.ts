@@ -8,7 +8,7 @@ import type { AnswerDraft } from './anthropic-answer.ts';
 import { filesMadeIn } from './anthropic-files.ts';
 import { anthropicParams, withoutContainer, withoutThinking } from './anthropic-request.ts';
 import type { AnthropicParams } from './anthropic-request.ts';
-import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
+import { guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError, withUsage } from './model-errors.ts';
@@ -29,7 +29,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
     logLevel: 'off',
   });
   return async (request, io) => {
-    const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? DEFAULT_IDLE_MS });
+    const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? LIMITS.modelIdleMs });
     const draft = newAnswer();
     try {
       const response = await send(client, anthropicParams(request), { guard, betas: request.options?.betaHeaders });

@@ -6,9 +6,6 @@ export interface ProviderOptions {
   idleMs?: number | undefined;
 }
 
-/** Anthropic pings while a model thinks; three silent minutes mean a dead connection. */
-export const DEFAULT_IDLE_MS = 180_000;
-
 /** Why a guarded call was cut off. */
 export type CutOff = 'aborted' | 'timeout';
 

@@ -3,7 +3,7 @@ import { _iterSSEMessages } from 'openai/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { AnswerPiece, StreamModel } from '../core/model.ts';
-import { DEFAULT_IDLE_MS, guardCall } from './call-guard.ts';
+import { guardCall } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError, withUsage } from './model-errors.ts';
@@ -26,7 +26,7 @@ export function openaiModel(options: ProviderOptions): StreamModel {
     logLevel: 'off',
   });
   return async (request, io) => {
-    const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? DEFAULT_IDLE_MS });
+    const guard = guardCall(io.signal, { timeoutMs, idleMs: options.idleMs ?? LIMITS.modelIdleMs });
     const draft = newCompletion();
     try {
       const response = await client.chat.completions

@@ -35,19 +35,27 @@ export interface ConversationRow {
 const COLUMNS = `u.id, u.run_id, r.thread_id, r.thread_place, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
   u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at`;
 const SIZED = `${COLUMNS}, json_bytes(u.input) + coalesce(json_bytes(m.content), 0) as bytes`;
-const TABLES = `runs r join turns u on u.run_id = r.id left join turn_extras x on x.turn_id = u.id
-  left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
+const OF_TURN = `left join turn_extras x on x.turn_id = u.id left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
+const TABLES = `runs r join turns u on u.run_id = r.id ${OF_TURN}`;
 
-/** Turns with their numbers in their threads. Each thread is counted once, however many of its turns there are. */
+/**
+ * Turns with their numbers in their threads. Most runs have one turn each, which their places count; only the others of a
+ * thread are counted, once, however many of its turns there are. A run forked from another goes on with the other's numbers.
+ */
 const numbered = (turns: string, order: string) => `with page as materialized (${turns}),
   earlier as materialized (
-    select b.id, sum(t.count) over (partition by b.thread_id order by b.thread_place rows between unbounded preceding and 1 preceding) as count
-    from (select thread_id, max(thread_place) as place from page group by thread_id) p
-      join runs b on b.thread_id = p.thread_id and b.thread_place <= p.place
-      cross join lateral (select count(*) as count from turns v where v.run_id = b.id) t)
-  select page.*, (coalesce(e.count, 0)
-      + (select count(*) from turns v where v.run_id = page.run_id and v.number <= page.number))::bigint as sequence_number
-  from page left join earlier e on e.id = page.run_id order by ${order}`;
+    select thread_id, thread_place, sum(sum(more)) over (partition by thread_id order by thread_place rows between unbounded preceding and 1 preceding) as more
+    from (select thread_id, thread_place, 0 as more from page
+      union all
+      select p.thread_id, b.thread_place, coalesce(b.turn_count - ${firstNumber('b.id')}, -1)
+        from (select thread_id, max(thread_place) as place from page group by thread_id) p
+          cross join lateral (select b.id, b.thread_place, b.turn_count from runs b where b.thread_id = p.thread_id and b.thread_place < p.place
+            and (b.turn_count <> 1 or b.forked_from_run_id is not null) offset 0) b) counted
+    group by thread_id, thread_place)
+  select page.*, (page.thread_place + coalesce(e.more, 0) + page.number - ${firstNumber('page.run_id')})::bigint as sequence_number
+  from page join earlier e on e.thread_id = page.thread_id and e.thread_place = page.thread_place order by ${order}`;
+
+const firstNumber = (run: string) => `(select min(f.number) from turns f where f.run_id = ${run})`;
 
 const descending = (columns: readonly string[], of = '') => columns.map((column) => `${of}${column} desc`).join(', ');
 
@@ -61,9 +69,19 @@ export async function listThreadTurns(
   threadId: string,
   page: { before?: { place: number; number: number } | undefined; limit: number },
 ): Promise<Page<ConversationRow & { thread_place: number }>> {
-  const turns = `select ${SIZED} from ${TABLES}
-     where r.thread_id = $1 and ($2::int is null or (r.thread_place, u.number) < ($2::int, $3::int))
-     order by r.thread_place desc, u.number desc limit $4`;
+  // What is shown is found by indexes first: by itself, the join with the texts might be sorted as a whole. A subquery makes the bound
+  // one that an index is searched by, where the plan is not made for its value.
+  const turns = `select ${SIZED} from (
+      select t.id from (
+        select b.id, b.thread_place from runs b
+          where b.thread_id = $1 and b.thread_place <= (select coalesce($2::int, 2147483647)) and exists (select from turns o where o.run_id = b.id)
+          order by b.thread_place desc limit $4 + 1) b
+        cross join lateral (
+          select t.id, t.number from turns t
+            where t.run_id = b.id and t.number < case when b.thread_place = $2::int then $3::int else 2147483647 end
+            order by t.number desc limit $4) t
+      order by b.thread_place desc, t.number desc limit $4) shown
+    join turns u on u.id = shown.id join runs r on r.id = u.run_id ${OF_TURN}`;
   const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit + 1];
   const found = await tx.query<ConversationRow & Sized & { thread_place: number }>(
     numberedUntilFull(turns, ['thread_place', 'number']),

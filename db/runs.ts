@@ -218,13 +218,20 @@ const RETRYABLE = `r.parent_task_id is null and r.erased_at is null
   and not exists (select from runs l where l.thread_id = r.thread_id and l.thread_place > r.thread_place and l.erased_at is null)
   and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
 
-/** A page of runs, newest first. An index serves each filter. */
-export async function listRuns(tx: Tx, filter: RunFilter): Promise<Page<RunView>> {
-  const query = matching(SIZED, TABLES, filter)
-    .orderBy('r.id', 'desc')
-    .limit(filter.limit + 1);
-  const { sql, bindings } = query.toSQL().toNative();
-  const found = await tx.query<RunView & Sized>(untilFull(sql, 'id desc'), bindings);
+/** A page of runs, newest first: those of a thread by their places on it. An index serves each filter. */
+export async function listRuns(tx: Tx, filter: RunFilter): Promise<Page<RunView & { thread_place: number }>> {
+  const { before, ...conditions } = filter;
+  const isOfThread = filter.threadId !== undefined;
+  const query = matching(`${SIZED}, r.thread_place`, TABLES, isOfThread ? conditions : filter);
+  if (isOfThread && before !== undefined)
+    void query.whereRaw('r.thread_place < (select b.thread_place from runs b where b.id = ?)', [before]);
+  const order = isOfThread ? 'thread_place desc' : 'id desc';
+  const { sql, bindings } = query
+    .orderByRaw(`r.${order}`)
+    .limit(filter.limit + 1)
+    .toSQL()
+    .toNative();
+  const found = await tx.query<RunView & Sized & { thread_place: number }>(untilFull(sql, order), bindings);
   return pageOfSized(found, filter.limit);
 }
 

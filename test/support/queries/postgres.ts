@@ -123,6 +123,42 @@ export function explaining(tx: Tx, tell: (plan: string) => void): Tx {
   };
 }
 
+interface ReadPart {
+  'Relation Name'?: string;
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  'Rows Removed by Index Recheck'?: number;
+  Plans?: ReadPart[];
+}
+
+/** How many rows of tables are looked at for an answer, those left out too, and what the answer is. */
+export async function countRowsRead<T>(
+  db: Database,
+  tenantId: string,
+  read: (tx: Tx) => Promise<T>,
+): Promise<{ count: number; found: T }> {
+  let count = 0;
+  const found = await db.withTenant(tenantId, (tx) =>
+    read({
+      ...tx,
+      async query<R extends object>(sql: string, values?: readonly unknown[]): Promise<R[]> {
+        const explained = `explain (analyze, costs off, timing off, format json) ${sql}`;
+        const [row] = await tx.query<{ 'QUERY PLAN': [{ Plan: ReadPart }] }>(explained, values);
+        if (row) count += rowsReadBy(row['QUERY PLAN'][0].Plan);
+        return tx.query<R>(sql, values);
+      },
+    }),
+  );
+  return { count, found };
+}
+
+function rowsReadBy(part: ReadPart): number {
+  const { 'Rows Removed by Filter': filtered = 0, 'Rows Removed by Index Recheck': rechecked = 0 } = part;
+  const own = part['Relation Name'] ? (part['Actual Rows'] + filtered + rechecked) * part['Actual Loops'] : 0;
+  return (part.Plans ?? []).reduce((sum, each) => sum + rowsReadBy(each), own);
+}
+
 /** How often a prepared statement is planned for its values, of so many executions. `values` are as SQL has them. */
 export async function countPlans(tx: Tx, sql: string, executions: { values: string; times: number }): Promise<number> {
   await tx.query(`prepare counted as ${sql}`);

@@ -1,0 +1,93 @@
+/** Its subject is SQL: a page of a list costs what it shows, however long the list is. */
+import assert from 'node:assert/strict';
+import { listThreadTurns } from '../../db/conversations.ts';
+import type { Tx } from '../../db/database.ts';
+import { listRuns } from '../../db/runs.ts';
+import { newId } from '../../lib/new-id.ts';
+import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
+import { countRowsRead } from '../support/queries/postgres.ts';
+import { sized } from '../support/size.ts';
+
+const ROWS = sized({ usual: 3000, nightly: 20_000 });
+const limit = 20;
+/** A page may look at so many rows, of all its tables. */
+const MOST = 40 * limit;
+
+describe(`A page of a list of ${ROWS} rows`, () => {
+  const tenant = newId();
+  const thread = newId();
+  let testDatabase: TestDatabase;
+
+  before(async () => {
+    testDatabase = await openTestDatabase(DOMAIN_MODE);
+    await testDatabase.database.asOwner(async (client) => {
+      // Without foreign keys and row level security, as they would only take time here.
+      await client.query('set session_replication_role = replica; set row_security = off');
+      const run = (text: string) =>
+        client.query(text.replaceAll('$tenant', `'${tenant}'`).replaceAll('$thread', `'${thread}'`));
+      const ids = (seed: string) => `md5('${seed}' || i)::uuid`;
+      const series = `from generate_series(1, ${ROWS}) as i`;
+      // One in 500 has had three turns, one has had none, and one is forked from a run that had seven.
+      const first = 'case when i % 500 = 7 then 8 else 1 end';
+      const turns = 'case when i % 500 = 3 then 3 when i % 500 = 5 then 0 else 1 end';
+      await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, thread_place, kind, status, turn_count, config,
+          pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq, fence,
+          dormant, forked_from_run_id)
+        select ${ids('r')}, $tenant, $tenant, $tenant, '1.0.0', $thread, i, 'agent', 'completed', ${first} + ${turns} - 1, '{}', '{}', false,
+          ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, case when ${first} > 1 then ${ids('x')} end ${series}`);
+      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, output_ordinal)
+        select md5('u' || i || ' ' || n)::uuid, $tenant, ${ids('r')}, n, 'complete', '{"message": "m"}', 1, 0, 0, now(), 1
+          ${series}, generate_series(${first}, ${first} + ${turns} - 1) as n`);
+      await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
+        select $tenant, ${ids('r')}, 1, ${ids('r')}, 'assistant', '[{"type": "text", "text": "said"}]', '', now() ${series}`);
+      await client.query('set session_replication_role = origin; set row_security = on; analyze');
+    });
+  });
+  after(() => testDatabase.close());
+
+  const reading = <T>(read: (tx: Tx) => Promise<T>) => countRowsRead(testDatabase.database, tenant, read);
+
+  it('of turns of a thread looks at those it shows, wherever it begins', async () => {
+    for (const before of [undefined, { place: Math.ceil(ROWS / 2), number: 1 }, { place: 30, number: 1 }]) {
+      const { count, found } = await reading((tx) => listThreadTurns(tx, thread, { before, limit }));
+      assert.equal(found.rows.length, limit);
+      assert.ok(count <= MOST, `${count} rows were read from ${before?.place ?? 'the end'}`);
+    }
+  });
+
+  it('of runs of a thread looks at those it shows, newest first', async () => {
+    const first = await reading((tx) => listRuns(tx, { threadId: thread, limit }));
+    const before = first.found.rows.at(-1)?.id;
+    const second = await reading((tx) => listRuns(tx, { threadId: thread, before, limit }));
+    const places = [first, second].flatMap(({ found }) => found.rows.map(({ thread_place: place }) => place));
+    assert.deepEqual(
+      places,
+      Array.from({ length: 2 * limit }, (_, index) => ROWS - index),
+    );
+    for (const { count } of [first, second]) assert.ok(count <= MOST, `${count} rows were read`);
+  });
+
+  it('of turns numbers them through their thread, past runs of several turns, of none, and forked ones', async () => {
+    const walked: { run_id: string; number: number; sequence_number: number }[] = [];
+    let before: { place: number; number: number } | undefined;
+    do {
+      const from = before;
+      const { rows, more } = await testDatabase.database.withTenant(tenant, (tx) =>
+        listThreadTurns(tx, thread, { before: from, limit: 199 }),
+      );
+      walked.push(...rows);
+      const last = rows.at(-1);
+      before = more && last ? { place: last.thread_place, number: last.number } : undefined;
+    } while (before);
+    const all = await testDatabase.database.withTenant(tenant, (tx) =>
+      tx.query<{ run_id: string; number: number; sequence_number: number }>(
+        `select u.run_id, u.number, row_number() over (order by r.thread_place, u.number)::int as sequence_number
+           from runs r join turns u on u.run_id = r.id where r.thread_id = $1 order by sequence_number desc`,
+        [thread],
+      ),
+    );
+    const told = walked.map(({ run_id, number, sequence_number }) => ({ run_id, number, sequence_number }));
+    assert.deepEqual(told, all);
+  });
+});

@@ -65,19 +65,22 @@ interface AuditFilter {
   limit: number;
 }
 
-/** A page of rows, newest first. */
+/** A page of rows, newest first by the database's clock; `before` is the last one of the previous page. */
 export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditRow[]> {
-  const query = selectFrom(COLUMNS, 'audit_log', [
+  const query = selectFrom(COLUMNS, 'audit_log a', [
     ['workspace_id', '=', filter.workspaceId],
     ['action', '=', filter.action],
     ['actor_id', '=', filter.actorId],
     ['actor_type', '=', filter.actorType],
     ['target_id', '=', filter.targetId],
-    ['created_at', '>=', filter.createdAfter],
-    ['created_at', '<', filter.createdBefore],
-    ['id', '<', filter.before],
+    ['a.created_at', '>=', filter.createdAfter],
+    ['a.created_at', '<', filter.createdBefore],
   ]);
-  return fetchRows<AuditRow>(tx, query.orderBy('id', 'desc').limit(filter.limit));
+  if (filter.before !== undefined) {
+    const after = '(a.created_at, a.id) < ((select b.created_at from audit_log b where b.id = ?), ?::uuid)';
+    void query.whereRaw(after, [filter.before, filter.before]);
+  }
+  return fetchRows<AuditRow>(tx, query.orderByRaw('a.created_at desc, a.id desc').limit(filter.limit));
 }
 
 type SealedAuditRow = SealedContent & { hash: string };

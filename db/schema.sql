@@ -168,10 +168,11 @@ table audit_log row level security forced
   hash text
   constraint audit_log_actor_type_check CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'operator'::text, 'system'::text])))
   constraint audit_log_pkey PRIMARY KEY (id)
-  CREATE INDEX audit_log_action ON public.audit_log USING btree (tenant_id, action, id)
-  CREATE INDEX audit_log_actor ON public.audit_log USING btree (tenant_id, actor_id, id)
   CREATE UNIQUE INDEX audit_log_chain ON public.audit_log USING btree (tenant_id, seq) WHERE (seq IS NOT NULL)
-  CREATE INDEX audit_log_page ON public.audit_log USING btree (tenant_id, id)
+  CREATE INDEX audit_log_newest ON public.audit_log USING btree (tenant_id, created_at DESC, id DESC)
+  CREATE INDEX audit_log_newest_of_action ON public.audit_log USING btree (tenant_id, action, created_at DESC, id DESC)
+  CREATE INDEX audit_log_newest_of_actor ON public.audit_log USING btree (tenant_id, actor_id, created_at DESC, id DESC)
+  CREATE INDEX audit_log_newest_of_target ON public.audit_log USING btree (tenant_id, target_id, created_at DESC, id DESC)
   CREATE INDEX audit_log_unsealed ON public.audit_log USING btree (tenant_id, id) WHERE (seq IS NULL)
   policy maintenance_audit_reading for select to drover_maintenance using true
   policy maintenance_audit_sealing for update to drover_maintenance using (seq IS NULL) with check ((seq IS NOT NULL) AND (hash IS NOT NULL))
@@ -1424,6 +1425,7 @@ table webhook_deliveries row level security forced
   constraint webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
   constraint webhook_deliveries_pkey PRIMARY KEY (id)
   CREATE INDEX webhook_deliveries_age ON public.webhook_deliveries USING btree (created_at)
+  CREATE INDEX webhook_deliveries_by_status ON public.webhook_deliveries USING btree (webhook_id, status, created_at DESC, id DESC)
   CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (next_at) WHERE (status = 'pending'::text)
   CREATE INDEX webhook_deliveries_due_of ON public.webhook_deliveries USING btree (webhook_id, next_at) WHERE (status = 'pending'::text)
   CREATE INDEX webhook_deliveries_page ON public.webhook_deliveries USING btree (webhook_id, created_at DESC, id DESC)

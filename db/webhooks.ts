@@ -141,8 +141,8 @@ export async function listDeliveries(
     ['status', '=', filter.status],
   ]);
   if (filter.before !== undefined) {
-    const after = '(created_at, id) < (select b.created_at, b.id from webhook_deliveries b where b.id = ?)';
-    void query.whereRaw(after, [filter.before]);
+    const after = '(created_at, id) < ((select b.created_at from webhook_deliveries b where b.id = ?), ?::uuid)';
+    void query.whereRaw(after, [filter.before, filter.before]);
   }
   return fetchRows<DeliveryRow>(tx, query.orderByRaw('created_at desc, id desc').limit(filter.limit));
 }

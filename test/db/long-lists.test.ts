@@ -1,8 +1,10 @@
 /** Its subject is SQL: a page of a list costs what it shows, however long the list is. */
 import assert from 'node:assert/strict';
+import { listAuditRows } from '../../db/audit.ts';
 import { listThreadTurns } from '../../db/conversations.ts';
 import type { Tx } from '../../db/database.ts';
 import { listRuns } from '../../db/runs.ts';
+import { listDeliveries } from '../../db/webhooks.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
@@ -41,6 +43,13 @@ describe(`A page of a list of ${ROWS} rows`, () => {
           ${series}, generate_series(${first}, ${first} + ${turns} - 1) as n`);
       await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
         select $tenant, ${ids('r')}, 1, ${ids('r')}, 'assistant', '[{"type": "text", "text": "said"}]', '', now() ${series}`);
+      // Ids go the other way than the clock of the database, as those of processes may.
+      await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type, target_id, created_at)
+        select lpad(to_hex(${ROWS} - i), 32, '0')::uuid, $tenant, case when i % 1000 = 1 then 'agent.updated' else 'agent.created' end, 'api_key',
+          md5('k' || i % 3)::uuid, 'agent', 'a' || i % 5, now() - (${ROWS} - i) * interval '1 minute' ${series}`);
+      await run(`insert into webhook_deliveries (id, tenant_id, webhook_id, type, status, created_at)
+        select ${ids('d')}, $tenant, $thread, 't', case when i % 1000 = 1 then 'failed' else 'pending' end,
+          now() - (${ROWS} - i) * interval '1 minute' ${series}`);
       await client.query('set session_replication_role = origin; set row_security = on; analyze');
     });
   });
@@ -89,5 +98,58 @@ describe(`A page of a list of ${ROWS} rows`, () => {
     );
     const told = walked.map(({ run_id, number, sequence_number }) => ({ run_id, number, sequence_number }));
     assert.deepEqual(told, all);
+  });
+
+  it('of the audit log looks at those it shows, whatever it is asked for', async () => {
+    const ago = (rows: number) => new Date(Date.now() - rows * 60_000).toISOString();
+    const first = await reading((tx) => listAuditRows(tx, { limit }));
+    const filters: Record<string, Omit<Parameters<typeof listAuditRows>[1], 'limit'>> = {
+      'a later page': { before: first.found.at(-1)?.id },
+      'of before all': { createdBefore: ago(2 * ROWS) },
+      'of before most': { createdBefore: ago(ROWS - 100) },
+      'of after all': { createdAfter: ago(-ROWS) },
+      'of a target that there is not': { targetId: newId() },
+      'of a target, a later page': { targetId: 'a2', before: first.found.at(-1)?.id },
+      'of a key that has done nothing': { actorId: newId() },
+      'of a rare act': { action: 'agent.updated' },
+      'of a frequent act before most': { action: 'agent.created', createdBefore: ago(ROWS - 100) },
+    };
+    for (const [what, filter] of Object.entries(filters)) {
+      const { count } = await reading((tx) => listAuditRows(tx, { ...filter, limit }));
+      assert.ok(count <= MOST, `${what}: ${count} rows were read`);
+    }
+  });
+
+  it('of the audit log goes on where the one before has ended, by the clock of the database', async () => {
+    const times: string[] = [];
+    let before: string | undefined;
+    do {
+      const from = before;
+      const rows = await testDatabase.database.withTenant(tenant, (tx) =>
+        listAuditRows(tx, { before: from, limit: 500 }),
+      );
+      times.push(...rows.map(({ created_at: at }) => at));
+      before = rows.at(-1)?.id;
+    } while (before);
+    assert.equal(times.length, ROWS);
+    assert.deepEqual(times, times.toSorted().toReversed());
+  });
+
+  it('of deliveries of a webhook looks at those it shows, whatever their status', async () => {
+    const middle = await reading((tx) => listDeliveries(tx, { webhookId: thread, limit: Math.ceil(ROWS / 2) }));
+    const before = middle.found.at(-1)?.id;
+    const filters = [
+      { status: 'failed' },
+      { status: 'delivered' },
+      { status: 'pending' },
+      { before },
+      { status: 'failed', before },
+      { status: 'pending', before },
+    ];
+    for (const filter of filters) {
+      const { count, found } = await reading((tx) => listDeliveries(tx, { ...filter, webhookId: thread, limit }));
+      assert.ok(count <= MOST, `${JSON.stringify(filter)}: ${count} rows were read`);
+      assert.ok(found.length > 0 || filter.status === 'delivered');
+    }
   });
 });

@@ -288,6 +288,8 @@ const PAID = `e.type = 'model.responded' and coalesce(e.payload->'recorded', 'fa
 
 const ANSWERED = `e.type = 'model.responded' and e.payload->'tool' is null`;
 
+const HAS_CALLS = `e.payload->'tool_calls' > '0'`;
+
 /** A turn with the data that its actions refer to. */
 export interface SteppedTurn {
   turn_id: string;
@@ -318,12 +320,39 @@ interface LearntMemories {
   finished_at: string;
 }
 
-/** These turns with their steps and totals. */
-export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Promise<SteppedTurn[]> {
+/**
+ * Where the model was asked what it last answered with calls, before a position of a log: actions from there on refer to nothing
+ * that comes before. At its step limit it is asked without tools, so that limit is not before, either.
+ */
+export async function findLastAsked(tx: Tx, runId: string, seq: number): Promise<number | undefined> {
+  const latest = 'order by e.commit_seq desc, e.seq desc limit 1';
+  const [asked] = await tx.query<{ seq: number }>(
+    `select asked.seq from (select e.seq, e.commit_seq from run_events e
+          where e.run_id = $1 and e.seq < $2 and e.commit_seq <= (select ${commitUpTo('$1', '$2')}) and ${ANSWERED} and ${HAS_CALLS} ${latest}) answer
+        cross join lateral (select e.seq from run_events e
+          where e.run_id = $1 and e.seq < answer.seq and e.commit_seq <= answer.commit_seq
+            and e.type = 'model.called' and e.payload->>'tool_choice' = 'auto' ${latest}) asked`,
+    [runId, seq],
+  );
+  return asked?.seq;
+}
+
+/** Events of a run, by sequence number. */
+interface Stretch {
+  from: number;
+  to: number;
+}
+
+/** These turns with their steps and totals. `within`: what a turn has there, or up to there if it ended before; totals are of that. */
+export async function listSteppedTurns(
+  tx: Tx,
+  turnIds: readonly string[],
+  within: Stretch = { from: 0, to: Number.MAX_SAFE_INTEGER },
+): Promise<SteppedTurn[]> {
   return tx.query<SteppedTurn>(
     `select e.turn_id, min(e.occurred_at) as started_at,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'ordinal')::int) filter (
-         where e.type = 'model.responded' and (e.payload->>'tool_calls')::int > 0), '{}') as steps,
+         where e.type = 'model.responded' and ${HAS_CALLS}), '{}') as steps,
        coalesce(jsonb_object_agg(e.step, e.seq) filter (where ${ANSWERED}), '{}') as answers,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'estimated_tokens')::int) filter (
          where e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string'), '{}') as asked,
@@ -335,10 +364,12 @@ export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Prom
            'finished_at', x.finished_at)
          from memory_extractions x
          where x.turn_id = e.turn_id and x.status = 'done' and (x.added <> '{}' or x.superseded <> '{}')) as learnt
-     from ${TURN_EVENTS} join run_events e on ${IN_TURN}
+     from (select u.id, u.run_id, case when u.beyond > $2 then greatest(u.first, $2) else u.first end as first, u.beyond,
+         least(u.last_commit, ${commitUpTo('u.run_id', '$3::bigint')}) as last_commit from ${TURN_EVENTS} offset 0) u
+       join run_events e on ${IN_TURN}
      where e.turn_id = u.id
        and e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored')
      group by e.turn_id`,
-    [turnIds],
+    [turnIds, within.from, within.to],
   );
 }

@@ -4,7 +4,7 @@ import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
-import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
+import { findLastAsked, listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
 import { renderMemories } from '../../core/memory/prompt.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { requireRunRef, type RunPath } from '../runs/read-runs.ts';
@@ -46,8 +46,7 @@ export async function readActions(
   const { path, after, limit, types, snapshots } = page;
   const { id, agent_id: agentId } = await requireRunRef(tx, caller, path);
   const { events, hasMore } = await listEvents(tx, { runId: id, after, limit, maxBytes: LIMITS.eventsPageBytes });
-  const turnIds = new Set(events.flatMap(({ turn_id: turn }) => turn ?? []));
-  const turns = new Map((await listSteppedTurns(tx, [...turnIds])).map((turn) => [turn.turn_id, turn]));
+  const turns = await readTurns(tx, id, events);
   const actions: LoggedAction[] = [];
   let bytes = 0;
   let last: number | undefined;
@@ -67,6 +66,23 @@ export async function readActions(
     last = event.seq;
   }
   return { agentId, actions, next: hasMore ? last : undefined };
+}
+
+const ENDS: readonly string[] = ['turn.completed', 'turn.failed', 'turn.interrupted'];
+
+/** The turns of a page's events: whole where the page tells of their end, otherwise as far as the page refers to them. */
+async function readTurns(tx: Tx, runId: string, events: readonly LoggedEvent[]): Promise<Map<string, SteppedTurn>> {
+  const [first, last] = [events[0], events.at(-1)];
+  if (!first || !last) return new Map();
+  const idsOf = (of: readonly LoggedEvent[]) => new Set(of.flatMap(({ turn_id: turn }) => turn ?? []));
+  const ended = idsOf(events.filter(({ type }) => ENDS.includes(type)));
+  const others = [...idsOf(events)].filter((turn) => !ended.has(turn));
+  const turns = ended.size > 0 ? await listSteppedTurns(tx, [...ended]) : [];
+  if (others.length > 0) {
+    const from = (await findLastAsked(tx, runId, first.seq)) ?? 0;
+    turns.push(...(await listSteppedTurns(tx, others, { from, to: last.seq })));
+  }
+  return new Map(turns.map((turn) => [turn.turn_id, turn]));
 }
 
 function turnOf(turns: ReadonlyMap<string, SteppedTurn>, { turn_id }: LoggedEvent): SteppedTurn | undefined {

@@ -132,31 +132,34 @@ interface ReadPart {
   Plans?: ReadPart[];
 }
 
-/** How many rows of tables are looked at for an answer, those left out too, and what the answer is. */
+/** How many rows of each table are looked at for an answer, those left out too, if no table were small, and what the answer is. */
 export async function countRowsRead<T>(
   db: Database,
   tenantId: string,
   read: (tx: Tx) => Promise<T>,
-): Promise<{ count: number; found: T }> {
-  let count = 0;
-  const found = await db.withTenant(tenantId, (tx) =>
-    read({
+): Promise<{ counts: Map<string, number>; found: T }> {
+  const counts = new Map<string, number>();
+  const found = await db.withTenant(tenantId, async (tx) => {
+    await forbidFullReads(tx);
+    return read({
       ...tx,
       async query<R extends object>(sql: string, values?: readonly unknown[]): Promise<R[]> {
         const explained = `explain (analyze, costs off, timing off, format json) ${sql}`;
         const [row] = await tx.query<{ 'QUERY PLAN': [{ Plan: ReadPart }] }>(explained, values);
-        if (row) count += rowsReadBy(row['QUERY PLAN'][0].Plan);
+        if (row) addRowsRead(counts, row['QUERY PLAN'][0].Plan);
         return tx.query<R>(sql, values);
       },
-    }),
-  );
-  return { count, found };
+    });
+  });
+  return { counts, found };
 }
 
-function rowsReadBy(part: ReadPart): number {
+function addRowsRead(counts: Map<string, number>, part: ReadPart): void {
   const { 'Rows Removed by Filter': filtered = 0, 'Rows Removed by Index Recheck': rechecked = 0 } = part;
-  const own = part['Relation Name'] ? (part['Actual Rows'] + filtered + rechecked) * part['Actual Loops'] : 0;
-  return (part.Plans ?? []).reduce((sum, each) => sum + rowsReadBy(each), own);
+  const table = part['Relation Name'];
+  const rows = (part['Actual Rows'] + filtered + rechecked) * part['Actual Loops'];
+  if (table) counts.set(table, (counts.get(table) ?? 0) + rows);
+  for (const each of part.Plans ?? []) addRowsRead(counts, each);
 }
 
 /** How often a prepared statement is planned for its values, of so many executions. `values` are as SQL has them. */

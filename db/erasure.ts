@@ -75,9 +75,10 @@ export const ERASERS: Readonly<Record<string, string>> = {
   plans: `update plans set purpose = '', reason = null, steps = coalesce((select jsonb_agg(step || '{"tool": ""}' order by place)
     from jsonb_array_elements(steps) with ordinality as list (step, place)), '[]') where run_id = $1`,
   ...erasersOfProjections(),
-  // The title comes from the first completed turn; the client's own data goes with the thread.
-  threads: `update threads t set title = null from runs r where r.id = $1 and t.id = r.thread_id and (r.thread_place = 1
-    or r.id = (${firstCompletedTurn('r.thread_id', 'b.id')}))`,
+  // The title comes from the first completed turn, which takes a reading of the whole thread to find; the client's own data
+  // goes with the thread.
+  threads: `update threads t set title = null from runs r where r.id = $1 and t.id = r.thread_id and t.title is not null
+    and (r.thread_place = 1 or r.id = (${firstCompletedTurn('t.id', 'b.id')}))`,
   sessions: `update sessions set context = '{}' where id = (select thread_id from runs where id = $1)`,
   // What was learnt from the run goes, too; first the words of its text index.
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
@@ -257,15 +258,15 @@ async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<
 
 /**
  * Runs that build on messages of these: forks, later runs of their threads, and workflows that took over their results. Each
- * precedes those that build on it.
+ * precedes those that build on it. Of the runs of `goingThread` the later ones are not asked for: all of them go, last first.
  */
-export async function findDependents(tx: Tx, runIds: readonly string[]): Promise<string[]> {
+export async function findDependents(tx: Tx, runIds: readonly string[], goingThread?: string): Promise<string[]> {
   const found = await tx.query<{ id: string }>(
     `select x.id, x.created_at from runs s join runs x on x.forked_from_run_id = s.id
        where s.id = any($1::uuid[]) and x.id <> all($1::uuid[]) and x.erased_at is null
      union
      select x.id, x.created_at from runs s join runs x on x.thread_id = s.thread_id
-       where s.id = any($1::uuid[]) and x.id <> all($1::uuid[]) and x.erased_at is null
+       where s.id = any($1::uuid[]) and s.thread_id is distinct from $2::uuid and x.id <> all($1::uuid[]) and x.erased_at is null
          and (x.lineage = s.lineage and x.base_length > s.base_length
            or exists (select from jsonb_to_recordset(x.lineage_base) as b (lineage uuid, length integer)
              where b.lineage = s.lineage and b.length > s.base_length))
@@ -273,10 +274,10 @@ export async function findDependents(tx: Tx, runIds: readonly string[]): Promise
      select x.id, x.created_at from runs s join tasks t on t.run_id = s.id and t.status = 'completed' join runs x on x.id = t.workflow_id
        where s.id = any($1::uuid[]) and x.id <> all($1::uuid[]) and x.id <> s.parent_run_id and x.erased_at is null
      order by created_at, id`,
-    [runIds],
+    [runIds, goingThread ?? null],
   );
   const ids = found.map(({ id }) => id);
-  return ids.length === 0 ? [] : [...ids, ...(await findDependents(tx, [...runIds, ...ids]))];
+  return ids.length === 0 ? [] : [...ids, ...(await findDependents(tx, [...runIds, ...ids], goingThread))];
 }
 
 /** A thread's runs that are not erased, newest first. */

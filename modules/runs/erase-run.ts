@@ -25,7 +25,7 @@ interface Erasure {
  */
 export async function eraseRun(context: Context, caller: Caller, { id, dependents }: Erasure): Promise<boolean> {
   await context.db.withTenant(caller.tenantId, (tx) => refuseDependents(tx, 'run', { ids: [id], dependents }));
-  return eraseAll(context, caller, await cancelAll(context, caller, { ids: [id], dependents }));
+  return eraseAll(context, caller, { ids: await cancelAll(context, caller, { ids: [id], dependents }) });
 }
 
 /**
@@ -47,7 +47,8 @@ export async function eraseThread(
     if (!thread.erased_at) await recordAudit(tx, caller, { action: 'thread.erased', target: ['thread', id] });
     return { erasedAt: at, own: runs.toReversed(), wasMarked: thread.erased_at !== null };
   });
-  const any = await eraseAll(context, caller, await cancelAll(context, caller, { ids: own, dependents }));
+  const ids = await cancelAll(context, caller, { ids: own, dependents });
+  const any = await eraseAll(context, caller, { ids, thread: id });
   await sweepTenant(context, caller.tenantId);
   return { isNew: any || !wasMarked, erasedAt };
 }
@@ -85,13 +86,22 @@ async function cancelAll(context: Context, caller: Caller, { ids, dependents }: 
 }
 
 /** Erases the runs one by one, last first, so that no remaining run stands on an erased one. Returns whether any was not erased before. */
-async function eraseAll(context: Context, caller: Caller, ids: readonly string[]): Promise<boolean> {
+async function eraseAll(
+  context: Context,
+  caller: Caller,
+  { ids, thread }: { ids: readonly string[]; thread?: string },
+): Promise<boolean> {
   let any = false;
-  for (const id of ids.toReversed()) any = (await eraseOne(context, caller, id)) || any;
+  for (const runId of ids.toReversed()) any = (await eraseOne(context, caller, { runId, thread })) || any;
   return any;
 }
 
-async function eraseOne(context: Context, caller: Caller, runId: string): Promise<boolean> {
+/** `thread` is one that is marked as erased and goes as a whole: no run is added to it. */
+async function eraseOne(
+  context: Context,
+  caller: Caller,
+  { runId, thread }: { runId: string; thread: string | undefined },
+): Promise<boolean> {
   const ref = { tenantId: caller.tenantId, runId };
   await cancelUnlessEnded(context, { ...ref, by: caller });
   const appended = await context.db.withTenant(caller.tenantId, async (tx) => {
@@ -101,7 +111,7 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
     if (threadId !== undefined) await lockThread(tx, threadId);
     const done = await appendIn(tx, ref, async (run) => {
       if (run.erased_at) return null;
-      const dependents = await findDependents(tx, [runId]);
+      const dependents = await findDependents(tx, [runId], thread);
       if (dependents.length > 0) throw hasDependents('run', dependents);
       await recordAudit(tx, caller, { action: 'run.erased', target: ['run', runId] });
       return { events: [{ type: 'run.erased', actor: 'user', payload: { requested_by: caller.keyId } }] };

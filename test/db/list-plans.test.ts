@@ -19,7 +19,7 @@ import { listLearnedAfter, listReportedCorrupt } from '../../db/checkpoints.ts';
 import { findPageEnd } from '../../db/messages.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
-import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
+import { ERASERS, eraseThreadRow, findDependents } from '../../db/erasure.ts';
 import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { hasReadUntrusted, hasUnread } from '../../db/unread.ts';
@@ -352,6 +352,48 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => tx.query(statement, [agent]));
       assert.doesNotMatch(plans, /Seq Scan/, `${table}: ${plans}`);
     }
+  });
+
+  describe('the erasure of a whole thread', () => {
+    const thread = newId();
+    const run = newId();
+    /** A thread without a title, of 100 runs with a turn each; `run` is the first. */
+    before(() =>
+      testDatabase.database.asOwner(async (client) => {
+        await client.query('set session_replication_role = replica');
+        await client.query(`insert into threads select p.* from (select t from threads t limit 1) one,
+          jsonb_populate_record(one.t, '{"id": "${thread}", "title": null}') p`);
+        await client.query(`insert into runs select p.* from (select r from runs r limit 1) one, generate_series(1, 100) i,
+          jsonb_populate_record(one.r, jsonb_build_object('thread_id', '${thread}', 'thread_place', i + 1, 'lineage', '${run}',
+            'base_length', i, 'id', case when i = 1 then '${run}' else md5('of one thread' || i) end)) p`);
+        await client.query(`insert into turns select p.* from (select u from turns u where status = 'complete' limit 1) one, runs r,
+          jsonb_populate_record(one.u, jsonb_build_object('id', gen_random_uuid(), 'run_id', r.id)) p where r.thread_id = '${thread}'`);
+        await client.query('set session_replication_role = origin');
+      }),
+    );
+    /** Of each reading of these runs, what it met. */
+    const readings = async (table: string, read: (tx: Tx) => Promise<unknown>) => {
+      const told: string[] = [];
+      await testDatabase.database.withTenant(tenant, (tx) => read(explaining(tx, (plan) => told.push(plan))));
+      const found = told.join('\n').match(new RegExp(` on ${table}\\b.*`, 'g')) ?? [];
+      assert.ok(found.length > 0, told.join('\n'));
+      return found
+        .filter((part) => !part.includes('never executed'))
+        .map((part) => Number(/rows=(\d+)/.exec(part)?.[1]));
+    };
+
+    it('looks for the first turn of a thread only while this has a title', async () => {
+      assert.deepEqual(await readings('runs b', (tx) => tx.query(ERASERS['threads'] ?? '', [run])), []);
+    });
+
+    it('does not ask of each run which others of the thread stand on it', async () => {
+      const met = await readings('runs x(?:_\\d)?', (tx) => findDependents(tx, [run], thread));
+      assert.ok(
+        met.every((rows) => rows === 0),
+        met.join(),
+      );
+      assert.ok((await readings('runs x(?:_\\d)?', (tx) => findDependents(tx, [run]))).some((rows) => rows >= 99));
+    });
   });
 
   it('erasure finds what is remembered and kept of a thread by an index', async () => {

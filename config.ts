@@ -310,7 +310,7 @@ function readQueuePrefix(env: Environment): string {
     throw new ConfigError(
       'DROVER_QUEUE_PREFIX',
       `is ${quote(value)}`,
-      'up to 64 letters, digits, dots, hyphens or {…}',
+      'up to 64 letters, digits, underscores, dots, hyphens or {…}',
     );
   }
   return value;

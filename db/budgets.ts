@@ -57,6 +57,11 @@ export async function insertBudget(tx: Tx, budget: NewBudget): Promise<BudgetRow
   return row;
 }
 
+/** Locks a budget's row until the transaction ends. */
+export async function lockBudget(tx: Tx, id: string): Promise<void> {
+  await tx.query('select from budgets where id = $1 for update', [id]);
+}
+
 /** Changes a budget's limits and name, but not its owner or period. */
 export async function updateBudget(tx: Tx, id: string, change: { name: string; limits: BudgetLimits }): Promise<void> {
   await tx.query(

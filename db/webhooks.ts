@@ -100,7 +100,7 @@ export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): 
   const [row] = await tx.query<WebhookRow>(
     `update webhooks set url = coalesce($2, url), events = coalesce($3, events), description = coalesce($4, description),
        status = coalesce($5, status), disabled_reason = case when $5 = 'active' then null else disabled_reason end,
-       failing_since = case when $5 = 'active' then null else failing_since end,
+       failing_since = case when $5 = 'active' or $2 <> url then null else failing_since end,
        failures = case when $5 = 'active' or $2 <> url then 0 else failures end,
        next_at = case when $5 = 'active' or $2 <> url then null else next_at end, updated_at = now()
      where id = $1 returning ${WEBHOOK}`,
@@ -115,12 +115,15 @@ export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): 
   return row;
 }
 
-/** Disables a webhook, with the reason; false if it already is. */
-export async function disableWebhook(tx: Tx, id: string, reason: string): Promise<boolean> {
+/** A webhook at the URL that a sender knows: what it learns there says nothing of another one. */
+export type AskedWebhook = Pick<WebhookRow, 'id' | 'url'>;
+
+/** Disables a webhook, with the reason; false if it already is, or has another URL. */
+export async function disableWebhook(tx: Tx, { id, url }: AskedWebhook, reason: string): Promise<boolean> {
   const disabled = await tx.query(
-    `update webhooks set status = 'disabled', disabled_reason = $2, updated_at = now()
-       where id = $1 and status = 'active' returning id`,
-    [id, reason],
+    `update webhooks set status = 'disabled', disabled_reason = $3, updated_at = now()
+       where id = $1 and url = $2 and status = 'active' returning id`,
+    [id, url, reason],
   );
   return disabled.length > 0;
 }
@@ -255,15 +258,16 @@ export async function holdWebhook(
   return row;
 }
 
-/** Releases a webhook; with `waitMs` if nothing arrived: it pauses for that long. */
+/** Releases a webhook; with `waitMs` if nothing arrived: it pauses for that long. With another URL it keeps its own count and pause. */
 export async function releaseWebhook(
   tx: Tx,
-  { id, failures, waitMs }: { id: string; failures: number; waitMs: number },
+  { id, url }: AskedWebhook,
+  { failures, waitMs }: { failures: number; waitMs: number },
 ): Promise<void> {
   await tx.query(
-    `update webhooks set taken_until = null, failures = $2,
-       next_at = case when $3 > 0 then clock_timestamp() + $3 * interval '1 ms' end where id = $1`,
-    [id, failures, waitMs],
+    `update webhooks set taken_until = null, failures = case when url = $2 then $3 else failures end,
+       next_at = case when url <> $2 then next_at when $4 > 0 then clock_timestamp() + $4 * interval '1 ms' end where id = $1`,
+    [id, url, failures, waitMs],
   );
 }
 
@@ -317,11 +321,14 @@ export async function claimDeliveries(
   );
 }
 
+type MadeAttempt = Pick<ClaimedDelivery, 'id' | 'attempts'>;
+
 /** Returns a delivery whose attempt was aborted by its sender, and does not count: it is due again. */
-export async function giveBackDelivery(tx: Tx, id: string): Promise<void> {
+export async function giveBackDelivery(tx: Tx, { id, attempts }: MadeAttempt): Promise<void> {
   await tx.query(
-    `update webhook_deliveries set attempts = attempts - 1, next_at = clock_timestamp() where id = $1 and status = 'pending'`,
-    [id],
+    `update webhook_deliveries set attempts = attempts - 1, next_at = clock_timestamp()
+       where id = $1 and attempts = $2 and status = 'pending'`,
+    [id, attempts],
   );
 }
 
@@ -333,22 +340,25 @@ export interface DeliveryOutcome {
   waitMs: number;
 }
 
-/** Records the end of an attempt on the delivery and its webhook; returns since when the webhook has been failing. */
+/**
+ * Records the end of an attempt on the delivery and its webhook; returns for how long the webhook has been failing. A delivery
+ * that was asked for once more meanwhile stays due; one that failed at another URL than the webhook's is due at once.
+ */
 export async function finishDelivery(
   tx: Tx,
-  of: { id: string; webhookId: string },
-  outcome: DeliveryOutcome,
+  { hook, delivery }: { hook: AskedWebhook; delivery: MadeAttempt },
+  { status, responseStatus, error, waitMs }: DeliveryOutcome,
 ): Promise<number> {
-  await tx.query(
-    `update webhook_deliveries set status = $2, response_status = $3, error = $4,
-       next_at = clock_timestamp() + $5 * interval '1 ms', delivered_at = case when $2 = 'delivered' then now() end
-     where id = $1`,
-    [of.id, outcome.status, outcome.responseStatus ?? null, outcome.error ?? null, outcome.waitMs],
-  );
   const [row] = await tx.query<{ failing_ms: number }>(
-    `update webhooks set failing_since = case when $2 then null else coalesce(failing_since, now()) end where id = $1
+    `update webhooks set failing_since = case when $3 then null else coalesce(failing_since, now()) end where id = $1 and url = $2
      returning coalesce(extract(epoch from now() - failing_since) * 1000, 0)::float8 as failing_ms`,
-    [of.webhookId, outcome.status === 'delivered'],
+    [hook.id, hook.url, status === 'delivered'],
+  );
+  await tx.query(
+    `update webhook_deliveries set status = $3, response_status = $4, error = $5,
+       next_at = clock_timestamp() + $6 * interval '1 ms', delivered_at = case when $3 = 'delivered' then now() end
+     where id = $1 and attempts = $2`,
+    [delivery.id, delivery.attempts, status, responseStatus ?? null, error ?? null, row ? waitMs : 0],
   );
   return row?.failing_ms ?? 0;
 }

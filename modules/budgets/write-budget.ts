@@ -2,7 +2,14 @@
 import { forbidden, impossible } from '../../core/errors.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
-import { deleteBudget, insertBudget, updateBudget, type BudgetLimits, type BudgetRow } from '../../db/budgets.ts';
+import {
+  deleteBudget,
+  insertBudget,
+  lockBudget,
+  updateBudget,
+  type BudgetLimits,
+  type BudgetRow,
+} from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
 import type { Caller } from '../../core/caller.ts';
@@ -60,6 +67,8 @@ export async function changeBudget(
   caller: Caller,
   { id, patch }: { id: string; patch: BudgetPatch },
 ): Promise<BudgetRow> {
+  // Two changes at the same time are made one after the other: each writes all limits.
+  await lockBudget(tx, id);
   const current = await requireBudget(tx, caller, id);
   const limits: BudgetLimits = {
     max_tokens: current.max_tokens,

@@ -64,30 +64,27 @@ export async function sendWebhook(context: Sender, of: WebhookJob, stop: AbortSi
 async function haveTurn(context: Sender, of: WebhookJob, stop: AbortSignal): Promise<Sent> {
   const endsAtMs = performance.now() + TURN_MS;
   const sent: Sent = { delivered: 0, failed: 0 };
-  let failures: number | undefined;
+  let known: { hook: HeldWebhook; failures: number } | undefined;
   let isLeftAlone = false;
   while (performance.now() < endsAtMs && !stop.aborted) {
-    const batch = await takeBatch(context, of, failures);
+    const batch = await takeBatch(context, of, known);
     if (!batch) return sent;
-    failures = batch.failures;
+    known = { hook: batch.hook, failures: batch.failures };
     if (batch.deliveries.length === 0) break;
     const ends = await Promise.all(batch.deliveries.map((delivery) => deliver(context, { ...batch, delivery, stop })));
     const delivered = ends.filter((end) => end === 'delivered').length;
     sent.delivered += delivered;
     sent.failed += ends.length - delivered;
     const missed = ends.filter((end) => end === 'not-delivered').length;
-    if (delivered > 0) failures = 0;
-    else if (missed > 0) failures += 1;
+    if (delivered > 0) known.failures = 0;
+    else if (missed > 0) known.failures += 1;
     isLeftAlone = delivered === 0 && missed > 0 && isAway(batch, missed);
     if (isLeftAlone) break;
   }
-  await context.db.withTenant(of.tenantId, (tx) =>
-    releaseWebhook(tx, {
-      id: of.webhookId,
-      failures: failures ?? 0,
-      waitMs: isLeftAlone ? pauseMs(failures ?? 0) : 0,
-    }),
-  );
+  if (!known) return sent;
+  const { hook, failures } = known;
+  const waitMs = isLeftAlone ? pauseMs(failures) : 0;
+  await context.db.withTenant(of.tenantId, (tx) => releaseWebhook(tx, hook, { failures, waitMs }));
   return sent;
 }
 
@@ -97,11 +94,16 @@ function isAway({ failures, hook }: { failures: number; hook: HeldWebhook }, mis
 }
 
 /** The next batch, with the webhook's current settings; undefined if the webhook is gone. */
-async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, failuresSoFar: number | undefined) {
+async function takeBatch(
+  context: Sender,
+  { tenantId, webhookId }: WebhookJob,
+  before: { hook: HeldWebhook; failures: number } | undefined,
+) {
   const taken = await context.db.withTenant(tenantId, async (tx) => {
     const hook = await holdWebhook(tx, { id: webhookId, leaseMs: LEASE_MS });
     if (!hook) return undefined;
-    const failures = failuresSoFar ?? hook.failures;
+    // Failures of this turn say nothing of a URL that it has got since.
+    const failures = before?.hook.url === hook.url ? before.failures : hook.failures;
     const limit = failures > 0 ? 1 : AT_A_TIME;
     const due = { webhookId, limit, leaseMs: LEASE_MS, fields: READ_FIELDS };
     return { tenantId, hook, failures, deliveries: await claimDeliveries(tx, due) };
@@ -114,7 +116,7 @@ async function deliver(context: Sender, made: Attempt): Promise<'delivered' | 'n
   const prepared = prepare(made);
   const outcome = 'refused' in prepared ? prepared.refused : await send(context, made, prepared);
   if (!outcome) {
-    await context.db.withTenant(made.tenantId, (tx) => giveBackDelivery(tx, made.delivery.id));
+    await context.db.withTenant(made.tenantId, (tx) => giveBackDelivery(tx, made.delivery));
     return 'refused';
   }
   await settle(context, made, outcome);
@@ -244,11 +246,11 @@ async function settle(context: Sender, made: Attempt, outcome: DeliveryOutcome):
   const about = { tenant: tenantId, webhook: hook.id, run: delivery.run_id, type: delivery.type };
   report(context, made, outcome);
   await context.db.withTenant(tenantId, async (tx) => {
-    const failingMs = await finishDelivery(tx, { id: delivery.id, webhookId: hook.id }, outcome);
+    const failingMs = await finishDelivery(tx, made, outcome);
     const isGone = outcome.responseStatus === GONE;
     if (!isGone && failingMs < LIMITS.webhookFailingHours * 3_600_000) return;
     const reason = isGone ? 'the endpoint answered 410' : 'it has failed for too long';
-    if (!(await disableWebhook(tx, hook.id, reason))) return;
+    if (!(await disableWebhook(tx, hook, reason))) return;
     context.log.warn({ ...about, reason }, 'a webhook is disabled');
     await recordAudit(
       tx,

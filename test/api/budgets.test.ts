@@ -44,6 +44,17 @@ describe('/v1/budgets', () => {
     assert.equal((await api.call('GET', `/v1/budgets/${id}`)).status, 404);
   });
 
+  it('keep both limits that are changed at the same time', async () => {
+    const { json } = await api.call('POST', '/v1/budgets', { body: { period: 'day', max_tokens: 9, max_cost_usd: 9 } });
+    const change = (body: Record<string, number>) => api.call('PATCH', `/v1/budgets/${json.id}`, { body });
+    for (let n = 1; n <= 8; n++) {
+      await Promise.all([change({ max_tokens: n }), change({ max_cost_usd: n })]);
+      const { max_tokens, max_cost_usd } = (await api.call('GET', `/v1/budgets/${json.id}`)).json;
+      assert.deepEqual([max_tokens, max_cost_usd], [n, n]);
+    }
+    await api.call('DELETE', `/v1/budgets/${json.id}`);
+  });
+
   it('refuse what is no budget', async () => {
     for (const body of [
       { period: 'day' },

@@ -23,7 +23,7 @@ import { hadEffect } from '../driver/replay-source.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
-import { agentForRun, checkAutonomy, limitsOf, withinAgent } from './agent-for-run.ts';
+import { agentForRun, checkAutonomy, limitsOf, atLevelOf } from './agent-for-run.ts';
 import { pinGuards, pinTools } from '../../tools-registry/pin-tools.ts';
 import { takeAlong, type WaitingMessage } from '../message-queue.ts';
 import { trustOfGiven } from './given-messages.ts';
@@ -174,7 +174,7 @@ async function createdEvent(
   });
   const isRetry = fork.retryAtPlace !== undefined;
   const kept = keptConfig(fork.config, original.config);
-  const guarded = isRetry && !fork.mayRaiseAutonomy ? withinAgent(kept, agent) : kept;
+  const guarded = isRetry && !fork.mayRaiseAutonomy ? atLevelOf(kept, agent) : kept;
   const config = withinSession(guarded, agent.definition, fork.session);
   checkAutonomy(config.autonomy_level, agent, fork.mayRaiseAutonomy);
   return runCreated({

@@ -6,6 +6,7 @@ import { isInDoubt } from '../../core/ledger.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
 import { findApproval, findGrant, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
+import { readWholeOutput } from '../../db/outputs.ts';
 import { findRequesters } from '../../db/requesters.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
@@ -88,7 +89,7 @@ export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: 
   const now = await findApproval(tx, ref.id, ref.workspaceId);
   if (now?.run_id !== run.id) throw notFound('The approval');
   checkKind(now, decided);
-  if (now.status !== 'pending') return alreadyDecided(now, decided);
+  if (now.status !== 'pending') return alreadyDecided(tx, now, decided);
   if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`);
   const made = await make(context, tx, { open: { run, approval: now, calls: await callsOf(tx, now) }, decided, ref });
   if (!made.refusal) {
@@ -305,13 +306,17 @@ function checkKind(approval: ApprovalRow, { decision }: ApprovalDecision): void 
   throw impossible(`body.decision ${message}.`, [{ path: 'body.decision', message }]);
 }
 
-function alreadyDecided(approval: ApprovalRow, decided: ApprovalDecision): null {
-  if (decisionOf(approval) === decided.decision) {
-    const isOther =
-      decided.decision === 'edit' && canonicalJson(decided.arguments) !== canonicalJson(approval.arguments);
-    if (!isOther) return null;
-  }
+async function alreadyDecided(tx: Tx, approval: ApprovalRow, decided: ApprovalDecision): Promise<null> {
+  if (decisionOf(approval) === decided.decision && (await isAsDecided(tx, approval, decided))) return null;
   throw conflict(`The approval is ${approval.status} already.`, { status_of_approval: approval.status });
+}
+
+/** Whether a decision brings the arguments or the result that the call has by now. */
+async function isAsDecided(tx: Tx, approval: ApprovalRow, decided: ApprovalDecision): Promise<boolean> {
+  if (decided.decision === 'edit') return canonicalJson(decided.arguments) === canonicalJson(approval.arguments);
+  if (decided.decision !== 'happened') return true;
+  const output = await readWholeOutput(tx, approval.tool_call_id ?? '');
+  return canonicalJson(decided.result ?? null) === canonicalJson(output);
 }
 
 /** The decision that ended an approval; undefined if it ended without one. */

@@ -189,6 +189,21 @@ describe('approvals and signals', () => {
       assert.equal(paidBy(run).length, 1);
     });
 
+    it('takes what a person says that it gave once: the same again is no other decision, another result is 409', async () => {
+      const run = await startRun('call pay {"amount":27}', bold);
+      const { id } = await openApproval(run);
+      const say = (result?: unknown) => call('POST', `/v1/approvals/${id}`, { decision: 'happened', result });
+      const result = { paid: 27, to: { name: 'Ada\u0000', rate: 1.5 } };
+      assert.equal((await say(result)).status, 200);
+      assert.equal((await say({ to: { rate: 1.5, name: 'Ada\u0000' }, paid: 27 })).status, 200);
+      for (const other of [{ ...result, paid: 28 }, '27', null]) {
+        const { status, body } = await say(other);
+        assert.deepEqual([status, body['status_of_approval']], [409, 'settled'], JSON.stringify(other));
+      }
+      await runIs(run, 'completed');
+      assert.deepEqual([(await say(result)).status, (await say({ paid: 28 })).status], [200, 409]);
+    });
+
     it('is made again with the same key where a person says so', async () => {
       const run = await startRun('call pay {"amount":22}', bold);
       const { id } = await openApproval(run);

@@ -26,7 +26,8 @@ export const toolResults = z
     }),
   )
   .min(1)
-  .max(200);
+  .max(200)
+  .refine((all) => new Set(all.map(({ tool_use_id }) => tool_use_id)).size === all.length, 'has a tool_use_id twice');
 
 export const createRunBody = z
   .strictObject({

@@ -25,6 +25,7 @@ export interface ToolResult {
 }
 
 interface TakenResults {
+  /** One of a call at most. */
   results: readonly ToolResult[];
   signal?: Pick<NewSignal, 'id' | 'digest'>;
   /** The key that sends them. */
@@ -48,10 +49,9 @@ export async function takeResults(
   }
   const open = await listClientCalls(tx, run.id);
   let storedBytes = run.output_bytes;
-  const answered = results.map((result, index) => {
+  const answered = results.map((result) => {
     const call = open.find(({ tool_use_id }) => tool_use_id === result.tool_use_id);
-    const isSecond = results.findIndex(({ tool_use_id }) => tool_use_id === result.tool_use_id) < index;
-    if (!call || isSecond) throw notAwaited(result.tool_use_id, open);
+    if (!call) throw notAwaited(result.tool_use_id, open);
     const answer = settled(call, result, { storedBytes, limitBytes });
     storedBytes += outputBytesOf({ calls: [answer.change] });
     return { call, ...answer };

@@ -150,14 +150,14 @@ describe('tools that the client executes', () => {
     assert.equal(done.body.output.message, 'done: 1, 2');
   });
 
-  it('refuse results that are late, doubled or for no open call with 409, and then keep none of them', async () => {
+  it('refuse results that are late or for no open call with 409, and then keep none of them', async () => {
     const run = await openRun();
     assert.equal((await answer(run, [{ tool_use_id: 'toolu_x', content: '' }])).status, 409);
     const { body } = await say(run, 'call confirm {"what":"x"}');
     const tool_use_id = body.output.tool_calls[0]?.tool_use_id;
     const good = { tool_use_id, content: 'good' };
     const bad = { tool_use_id: 'toolu_of_nobody', content: 'bad' };
-    for (const results of [[bad], [good, bad], [good, good]]) assert.equal((await answer(run, results)).status, 409);
+    for (const results of [[bad], [good, bad]]) assert.equal((await answer(run, results)).status, 409);
     const key = { 'idempotency-key': 'once' };
     assert.equal((await answer(run, [good], key)).body.output.message, 'done: good');
     const again = await answer(run, [good], key);
@@ -166,6 +166,28 @@ describe('tools that the client executes', () => {
     assert.equal((await typesOf(run)).filter((type: string) => type === 'tool.succeeded').length, 1);
     await call(`POST /v1/runs/${run}/complete`, {});
     assert.equal((await answer(run, [good])).status, 409);
+  });
+
+  it('refuse a set that has a result twice with 400, by whatever way it comes', async () => {
+    const run = await openRun();
+    const { body } = await say(run, 'call confirm {"what":"twice"}');
+    const good = { tool_use_id: body.output.tool_calls[0]?.tool_use_id, content: 'good' };
+    const twice = [good, { ...good, content: 'other' }];
+    const signal = (payload: unknown) => ({ type: 'tool_results', payload });
+    const ways: [path: string, sent: object][] = [
+      ['turns', { tool_results: twice }],
+      ['turns', { input: { tool_results: twice } }],
+      ['resume', { tool_results: twice }],
+      ['signals', signal(twice)],
+      ['signals', signal({ tool_results: twice })],
+    ];
+    for (const [path, sent] of ways) {
+      const { status } = await call(`POST /v1/runs/${run}/${path}`, sent);
+      assert.equal(status, 400, JSON.stringify(sent));
+    }
+    const { errors } = (await answer(run, twice)).body;
+    assert.deepEqual(errors, [{ path: 'body.tool_results', message: 'has a tool_use_id twice' }]);
+    assert.equal((await answer(run, [good])).body.output.message, 'done: good');
   });
 
   it('take results beside a message that is null, or empty', async () => {

@@ -8,6 +8,7 @@ import { idempotently } from '../modules/tenants/idempotency.ts';
 import { agentIdParam } from './kit/external-ids.ts';
 import { nextOf, pageFields, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
+import { substitutes } from './kit/substitutes.ts';
 import { idParam } from './kit/validate.ts';
 
 const member = z.strictObject({
@@ -175,7 +176,14 @@ const compose = defineRoute({
   }),
   responses: {
     200: z.strictObject({
-      team: z.array(z.strictObject({ role: z.string(), agent_id: z.uuid(), expected_cost: z.number() })),
+      team: z.array(
+        z.strictObject({
+          role: z.string(),
+          agent_id: z.uuid(),
+          expected_cost: z.number(),
+          substitutes: substitutes.optional(),
+        }),
+      ),
     }),
   },
   async handle({ caller, body: { task, constraints: weights }, context }) {

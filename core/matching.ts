@@ -20,11 +20,19 @@ export interface Candidate {
   maxConcurrentTasks?: number | undefined;
 }
 
-/** A candidate's score and its parts. */
+/** A skill that stands for a required one of another name, and their similarity from 0 to 1. */
+export interface Substitute {
+  required: string;
+  skill: string;
+  similarity: number;
+}
+
+/** A candidate's score, its parts, and what stands for the required skills that it does not have by their names. */
 export interface Match {
   id: string;
   score: number;
   parts: { capability: number; health: number; cost: number; availability: number; preference: number };
+  substitutes: readonly Substitute[];
 }
 
 /** For each required skill: skill names of similar meaning, with their similarity from 0 to 1. */
@@ -41,7 +49,43 @@ const DEFAULT_PROFICIENCY = 0.5;
 /** Latency that scores 0. */
 const SLOW_MS = 5000;
 
-/** Candidates with all required capabilities that are not excluded, best first; equal ones keep their order. */
+/**
+ * Whether two names may mean the same. Embeddings know nothing of codes, versions and years, and find all of them alike:
+ * words with digits must be the same.
+ */
+export function mayBeSimilar(left: string, right: string): boolean {
+  return wordsWithDigits(left) === wordsWithDigits(right);
+}
+
+function wordsWithDigits(name: string): string {
+  const words = name.toLowerCase().split(/[^\p{L}\p{M}\p{N}]+/u);
+  return words.filter((word) => /\p{N}/u.test(word)).join(' ');
+}
+
+/** Says why an agent does a task, and which of its skills stand for those that are required. */
+export function assignmentReason({
+  reason,
+  score,
+  substitutes = [],
+}: {
+  reason: string;
+  score?: number | undefined;
+  substitutes?: readonly Substitute[] | undefined;
+}): string {
+  const stand = substitutes.map(
+    ({ required, skill, similarity }) => `${skill} for ${required}, similarity ${similarity}`,
+  );
+  return [reason, ...(score === undefined ? [] : [`score ${score}`]), ...stand].join(', ');
+}
+
+export function toThousandths(value: number): number {
+  return Math.round(value * 1000) / 1000;
+}
+
+/**
+ * Candidates with all required capabilities that are not excluded, best first. Of equal ones, those with fewer substitutes
+ * come first; others keep their order.
+ */
 export function matchAgents(
   requirements: Requirements,
   candidates: readonly Candidate[],
@@ -49,15 +93,15 @@ export function matchAgents(
 ): Match[] {
   return candidates
     .flatMap((candidate) => matchOf(requirements, candidate, similar) ?? [])
-    .toSorted((a, b) => b.score - a.score);
+    .toSorted((a, b) => b.score - a.score || a.substitutes.length - b.substitutes.length);
 }
 
 function matchOf(requirements: Requirements, candidate: Candidate, similar: SimilarSkills): Match | undefined {
   if (requirements.excluded_agents?.includes(candidate.id)) return undefined;
-  const capability = capabilityScore(requirements.required_capabilities ?? [], candidate.capabilities, similar);
-  if (capability === undefined) return undefined;
+  const used = skillsUsed(requirements.required_capabilities ?? [], candidate.capabilities, similar);
+  if (!used) return undefined;
   const parts = {
-    capability,
+    capability: capabilityScore(used),
     health: healthScore(candidate.health),
     cost: costScore(candidate.health.avg_tokens_per_task, requirements.max_cost_tokens),
     availability: availabilityScore(candidate),
@@ -67,23 +111,42 @@ function matchOf(requirements: Requirements, candidate: Candidate, similar: Simi
     (sum, [part, weight]) => sum + weight * parts[part as keyof typeof parts],
     0,
   );
-  return { id: candidate.id, score, parts };
+  return { id: candidate.id, score, parts, substitutes: substitutesOf(used, similar) };
 }
 
-/** Mean proficiency in the required skills; 1 if none is required, undefined if one is missing. */
-function capabilityScore(
+interface UsedSkill {
+  required: string;
+  capability: Candidate['capabilities'][number];
+}
+
+/** The capability used for each required skill; undefined if one is missing. */
+function skillsUsed(
   required: readonly string[],
   known: Candidate['capabilities'],
   similar: SimilarSkills,
-): number | undefined {
-  if (required.length === 0) return 1;
-  let sum = 0;
+): UsedSkill[] | undefined {
+  const used: UsedSkill[] = [];
   for (const skill of required) {
-    const found = findCapability(skill, known, similar);
-    if (!found) return undefined;
-    sum += found.proficiency ?? DEFAULT_PROFICIENCY;
+    const capability = findCapability(skill, known, similar);
+    if (!capability) return undefined;
+    used.push({ required: skill, capability });
   }
-  return sum / required.length;
+  return used;
+}
+
+/** Mean proficiency in the required skills; 1 if none is required. */
+function capabilityScore(used: readonly UsedSkill[]): number {
+  if (used.length === 0) return 1;
+  const sum = used.reduce((total, { capability }) => total + (capability.proficiency ?? DEFAULT_PROFICIENCY), 0);
+  return sum / used.length;
+}
+
+function substitutesOf(used: readonly UsedSkill[], similar: SimilarSkills): Substitute[] {
+  return used
+    .filter(({ required, capability }) => capability.skill_name !== required)
+    .map(({ required, capability: { skill_name: skill } }) => {
+      return { required, skill, similarity: toThousandths(similar.get(required)?.get(skill) ?? 0) };
+    });
 }
 
 /** The capability of that name, otherwise the most similar one above the threshold. */

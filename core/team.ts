@@ -1,5 +1,5 @@
 /** Composes teams (002, "Algorithm 2: Dynamic Team Composition"), and plans how they split work. Pure. */
-import { matchAgents, type Candidate, type Requirements, type SimilarSkills } from './matching.ts';
+import { matchAgents, type Candidate, type Match, type Requirements, type SimilarSkills } from './matching.ts';
 
 interface Role {
   name: string;
@@ -27,6 +27,8 @@ export interface ComposedMember {
   role: string;
   agent_id: string;
   expected_cost: number;
+  /** Absent if the agent has the required skills by their names. */
+  substitutes?: Match['substitutes'];
 }
 
 /** The team, or the first required role that nobody can play within the remaining budget. */
@@ -43,7 +45,8 @@ export function composeTeam(
     const best = bestFor(role, pool, { used, remaining, weights, similar });
     if (!best && role.required !== false) return { missing: role.name };
     if (!best) continue;
-    team.push({ role: role.name, agent_id: best.id, expected_cost: best.cost });
+    const { id: agent_id, cost: expected_cost, substitutes } = best;
+    team.push({ role: role.name, agent_id, expected_cost, ...(substitutes.length > 0 && { substitutes }) });
     used.add(best.id);
     remaining -= best.cost;
   }
@@ -72,15 +75,15 @@ function bestFor(
   role: Role,
   pool: readonly Candidate[],
   { used, remaining, weights, similar }: Choice,
-): { id: string; cost: number } | undefined {
+): { id: string; cost: number; substitutes: Match['substitutes'] } | undefined {
   const [best] = matchAgents(role.requirements ?? {}, pool, similar)
     .filter(({ id }) => weights.diversity_weight <= 0 || !used.has(id))
-    .map(({ id, score }) => ({ id, score, cost: expectedCost(pool, id, role) }))
+    .map((match) => ({ ...match, cost: expectedCost(pool, match.id, role) }))
     .filter(({ cost }) => cost <= remaining)
-    .map(({ id, score: match, cost }) => {
-      return { id, cost, total: memberScore({ match, cost, remaining, hasRole: used.has(id) }, weights) };
+    .map(({ id, score: match, cost, substitutes }) => {
+      return { id, cost, substitutes, total: memberScore({ match, cost, remaining, hasRole: used.has(id) }, weights) };
     })
-    .toSorted((a, b) => b.total - a.total);
+    .toSorted((a, b) => b.total - a.total || a.substitutes.length - b.substitutes.length);
   return best;
 }
 

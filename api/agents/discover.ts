@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { discoverAgents } from '../../modules/agents/discover-agents.ts';
 import { integerParam, listParam } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
+import { substitutes } from '../kit/substitutes.ts';
 import { agent } from './schemas.ts';
 
 const fraction = z
@@ -29,6 +30,7 @@ const found = z
         preference: z.number(),
       })
       .describe('What the score is made of: 0.5, 0.25, 0.15, 0.1 and 0.1 of them.'),
+    substitutes: substitutes.optional(),
     capabilities: z.array(z.unknown()),
     health: z.record(z.string(), z.unknown()),
   })
@@ -65,6 +67,7 @@ const discover = defineRoute({
         availability: rounded(row.parts.availability),
         preference: rounded(row.parts.preference),
       },
+      ...(row.substitutes.length > 0 && { substitutes: row.substitutes }),
       capabilities: row.definition.capabilities ?? [],
       health: row.health,
     }));

@@ -42,6 +42,7 @@ interface DiscoveredAgent {
   score: number;
   /** The parts of the score. */
   parts: Match['parts'];
+  substitutes: Match['substitutes'];
   health: Candidate['health'] & { last_active?: string };
 }
 
@@ -79,12 +80,12 @@ async function shownOf(tx: Tx, matches: readonly Match[], workers: readonly Work
   const byId = new Map(workers.map((worker) => [worker.id, worker]));
   const agents = new Map((await listAgentsById(tx, ids)).map((agent) => [agent.id, agent]));
   const lastActive = await readLastActive(tx, ids);
-  return matches.flatMap(({ id, score, parts }) => {
+  return matches.flatMap(({ id, ...match }) => {
     const [worker, agent] = [byId.get(id), agents.get(id)];
     if (!worker || !agent) return [];
     const at = lastActive.get(id);
     const health = { ...toCandidate(worker).health, ...(at && { last_active: at.toISOString() }) };
-    return [{ id, definition: agent.definition, status: agent.status, score, parts, health }];
+    return [{ id, definition: agent.definition, status: agent.status, ...match, health }];
   });
 }
 

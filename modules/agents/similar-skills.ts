@@ -1,5 +1,5 @@
 /** Skills under other names: `web research` may match `internet search`. */
-import { LEAST_SIMILARITY, type SimilarSkills } from '../../core/matching.ts';
+import { LEAST_SIMILARITY, mayBeSimilar, type SimilarSkills } from '../../core/matching.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -32,7 +32,8 @@ export async function readSimilarSkills(
   if (model === undefined) return similar;
   for (const name of new Set(names)) {
     const found = await listSimilarSkills(tx, { name, model, least: LEAST_SIMILARITY });
-    similar.set(name, new Map(found.map((each) => [each.name, each.similarity])));
+    const alike = found.filter((each) => mayBeSimilar(name, each.name));
+    similar.set(name, new Map(alike.map((each) => [each.name, each.similarity])));
   }
   return similar;
 }

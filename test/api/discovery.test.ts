@@ -81,7 +81,28 @@ describe('looking for agents', () => {
     const requirements = { required_capabilities: ['tax law'] };
     const { id: task } = await make('/v1/tasks', { description: 'What is 1+1?', requirements }, 202);
     await waitUntil('it is done', async () => (await read(`/v1/tasks/${task}`)).status === 'completed');
-    assert.equal((await read(`/v1/tasks/${task}`)).assignment.assigned_agent_id, id);
+    const { assignment } = await read(`/v1/tasks/${task}`);
+    assert.equal(assignment.assigned_agent_id, id);
+    assert.match(assignment.assignment_reason, /^matched, score 0\.9, fiscal law for tax law, similarity 0\.\d+$/);
+    const [found] = (await read('/v1/agents/discover?capabilities=tax%20law')).agents;
+    const [{ similarity, ...substitute }] = found.substitutes;
+    assert.deepEqual([found.substitutes.length, substitute], [1, { required: 'tax law', skill: 'fiscal law' }]);
+    assert.ok(similarity > 0.7 && similarity < 1);
+  });
+
+  it('takes no code, version or year for another', async () => {
+    for (const skill of ['s73832b', 'sha256', 'cve_2024', 'l1_support', 'fiscal_law'])
+      await skilled(skill, skill, 0.95);
+    // The model is loaded with the first question, which need not wait for it.
+    await waitUntil('a similar one is found', async () => (await names('capabilities=tax_law')).length === 1);
+    for (const skill of ['q7777777', 'sku4711', 'cve_2025', 'l3_support']) {
+      assert.deepEqual(await names(`capabilities=${skill}`), [], skill);
+    }
+    assert.deepEqual(await names('capabilities=cve_2024'), ['cve_2024']);
+    const requirements = { required_capabilities: ['q7777777'] };
+    const { id: task } = await make('/v1/tasks', { description: 'What is 1+1?', requirements }, 202);
+    await waitUntil('it ends', async () => ['completed', 'failed'].includes((await read(`/v1/tasks/${task}`)).status));
+    assert.equal((await read(`/v1/tasks/${task}`)).status, 'failed');
   });
 
   it('gives what is delegated, and a role of a team, to whoever does something like it', async () => {
@@ -90,7 +111,8 @@ describe('looking for agents', () => {
     const compose = () => api.call('POST', '/v1/teams/compose', { key, body: { task } });
     // The model is loaded with the first question, which need not wait for it.
     await waitUntil('a team is found', async () => (await compose()).status === 200);
-    assert.equal((await compose()).json.team[0].agent_id, id);
+    const [lawyer] = (await compose()).json.team;
+    assert.deepEqual([lawyer.agent_id, lawyer.substitutes[0].skill], [id, 'fiscal law']);
     const input = { capability: 'taxation law', description: 'What is 1+1?' };
     const examples = [{ question: 'Have it done.', steps: [{ tool: 'delegate', input }], answer: 'It is done.' }];
     const lead = await make('/v1/agents', { name: 'lead', tools: ['delegate'], system_prompt: { examples } });
@@ -98,6 +120,7 @@ describe('looking for agents', () => {
     await waitUntil('it is done', async () => (await read(`/v1/runs/${run.run_id}`)).status === 'completed');
     const [delegated] = (await read('/v1/tasks')).tasks;
     assert.deepEqual([delegated.status, delegated.assignment?.assigned_agent_id], ['completed', id]);
+    assert.match(delegated.assignment.assignment_reason, /fiscal law for taxation law, similarity 0\./);
   });
 
   it('shows what the runs of seven days have come to, and what was registered before there are any', async () => {

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import {
   availabilityScore,
   costScore,
+  assignmentReason,
   findCapability,
   healthScore,
   matchAgents,
+  mayBeSimilar,
   type Candidate,
 } from '../../core/matching.ts';
 import { composeTeam, majority, planOfTeam, type TeamTask } from '../../core/team.ts';
@@ -90,6 +92,51 @@ describe('matching agents to tasks', () => {
       similar,
     );
     near(match?.score, 0.6);
+  });
+
+  it('takes no name for another that differs in a word with digits: a code, a version, a year', () => {
+    for (const [left, right, expected] of [
+      ['q7777777', 's73832b', false],
+      ['sku4711', 'sha256', false],
+      ['cve_2025', 'cve_2024', false],
+      ['l3_support', 'l1_support', false],
+      ['invoice_v1', 'invoice', false],
+      ['iso 9001-14001', 'iso 14001-9001', false],
+      ['K8s support', 'k8s_operations', true],
+      ['SHA256', 'sha256', true],
+      ['tax law', 'fiscal law', true],
+      ['Größe ٣', 'Größe ٤', false],
+    ] as const) {
+      assert.equal(mayBeSimilar(left, right), expected, `${left} and ${right}`);
+      assert.equal(mayBeSimilar(right, left), expected, `${right} and ${left}`);
+    }
+  });
+
+  it('says which skills of another name stand for those that are required, and how similar they are', () => {
+    const similar = new Map([['tax law', new Map([['fiscal law', 0.8149]])]]);
+    const pool = [candidate('one', { 'fiscal law': 0.9, cooking: 1 })];
+    const [match] = matchAgents({ required_capabilities: ['tax law', 'cooking'] }, pool, similar);
+    const substitutes = [{ required: 'tax law', skill: 'fiscal law', similarity: 0.815 }];
+    assert.deepEqual(match?.substitutes, substitutes);
+    assert.equal(
+      assignmentReason({ reason: 'matched', score: 0.975, substitutes }),
+      'matched, score 0.975, fiscal law for tax law, similarity 0.815',
+    );
+    assert.equal(assignmentReason({ reason: 'matched', score: 0.9, substitutes: [] }), 'matched, score 0.9');
+    assert.equal(assignmentReason({ reason: 'named' }), 'named');
+  });
+
+  it('puts the skill of the very name before one of another name, where their scores are equal', () => {
+    const similar = new Map([['law', new Map([['jurisprudence', 0.9]])]]);
+    const pool = [candidate('like', { jurisprudence: 0.8 }), candidate('exact', { law: 0.8 })];
+    const matches = matchAgents({ required_capabilities: ['law'] }, pool, similar);
+    assert.deepEqual(
+      matches.map(({ id, substitutes }) => [id, substitutes.length]),
+      [
+        ['exact', 0],
+        ['like', 1],
+      ],
+    );
   });
 
   it('leaves out whoever lacks a skill or is excluded, and puts the best first', () => {
@@ -189,7 +236,16 @@ describe('composing a team', () => {
     const roles = { required_roles: [{ name: 'writer', requirements: { required_capabilities: ['writing'] } }] };
     assert.deepEqual(composeTeam(task(roles), [author], weights), { missing: 'writer' });
     const composed = composeTeam(task(roles), [author], { ...weights, similar });
-    assert.deepEqual(composed, { team: [{ role: 'writer', agent_id: 'author', expected_cost: 0 }] });
+    const substitutes = [{ required: 'writing', skill: 'creative writing', similarity: 0.8 }];
+    assert.deepEqual(composed, { team: [{ role: 'writer', agent_id: 'author', expected_cost: 0, substitutes }] });
+  });
+
+  it('takes the skill of the very name before one of another name, where all else is equal', () => {
+    const similar = new Map([['writing', new Map([['creative writing', 0.8]])]]);
+    const roles = { required_roles: [{ name: 'writer', requirements: { required_capabilities: ['writing'] } }] };
+    const pool = [candidate('author', { 'creative writing': 0.9 }), candidate('exact', { writing: 0.9 })];
+    const composed = composeTeam(task(roles), pool, { ...weights, similar });
+    assert.deepEqual(composed, { team: [{ role: 'writer', agent_id: 'exact', expected_cost: 0 }] });
   });
 });
 

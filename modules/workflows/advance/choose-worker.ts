@@ -1,5 +1,5 @@
 /** Chooses an agent for a task: the one it names, else the best match (002, "Algorithm 1"). */
-import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
+import { matchAgents, toThousandths, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import { findAgent } from '../../../db/agents.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
@@ -15,6 +15,7 @@ export interface Worker {
   agentId: string;
   reason: 'named' | 'matched' | 'workflow_agent' | 'handoff';
   score?: number;
+  substitutes?: Match['substitutes'];
 }
 
 /** `none`: nobody can do it. A `Delay` says why nobody does it now. */
@@ -172,9 +173,9 @@ export async function takePlace(
   return undefined;
 }
 
-function toWorker({ id, score }: Match, { task, preferred, isOpen }: Wanted): Worker {
+function toWorker({ id, score, substitutes }: Match, { task, preferred, isOpen }: Wanted): Worker {
   if (id === task.agent_id) return { agentId: id, reason: 'named' };
   if (!isOpen) return { agentId: id, reason: 'workflow_agent' };
-  const rounded = Math.round(score * 1000) / 1000;
-  return { agentId: id, reason: id === preferred ? 'workflow_agent' : 'matched', score: rounded };
+  const reason = id === preferred ? 'workflow_agent' : 'matched';
+  return { agentId: id, reason, score: toThousandths(score), substitutes };
 }

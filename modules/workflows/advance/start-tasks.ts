@@ -4,6 +4,7 @@ import { DroverError } from '../../../core/errors.ts';
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { assignmentReason } from '../../../core/matching.ts';
 import { ERASED_RESULT, inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
@@ -250,9 +251,9 @@ async function rowsOf(look: WorkflowLook, begun: readonly Begun[]): Promise<Writ
   const [created] = await Promise.all([
     Promise.all(begun.map(({ child }) => child.write(tx, holdSlot(look)))),
     ...[...agents].map((id) => noteAssigned(tx, id)),
-    ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
-      const reason = score === undefined ? why : `${why}, score ${score}`;
-      return changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
+    ...begun.map(({ task, worker, child: { body } }) => {
+      const reason = assignmentReason(worker);
+      return changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id: worker.agentId, reason });
     }),
   ]);
   return created;

@@ -4,7 +4,13 @@ import { unchangedBrief, type DelegatedWork } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
-import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
+import {
+  assignmentReason,
+  matchAgents,
+  toThousandths,
+  type Match,
+  type SimilarSkills,
+} from '../../../core/matching.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
@@ -67,8 +73,12 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
   });
   const { agentId: agent_id, reason, score } = worker;
   await noteAssigned(tx, agent_id);
-  const why = score === undefined ? reason : `${reason}, score ${score}`;
-  await changeTask(tx, id, { to: 'in_progress', run_id: body.run_id, agent_id, reason: why });
+  await changeTask(tx, id, {
+    to: 'in_progress',
+    run_id: body.run_id,
+    agent_id,
+    reason: assignmentReason(worker),
+  });
   const payload = {
     task_id: id,
     run_id: body.run_id,
@@ -119,6 +129,7 @@ interface Delegate {
   autonomyLevel: number;
   reason: 'named' | 'matched';
   score?: number;
+  substitutes?: Match['substitutes'];
 }
 
 /** Chooses a member of the team that the run works for, else any agent of the workspace; never the delegating one. */
@@ -142,8 +153,13 @@ async function chooseDelegate(
   const best = matches.find(({ id }) => isFree(others, id));
   const row = others.find(({ id }) => id === best?.id);
   if (!best || !row) return 'busy';
-  const score = Math.round(best.score * 1000) / 1000;
-  const delegate: Delegate = { agentId: row.id, autonomyLevel: autonomyOf(row.definition), reason: 'matched', score };
+  const delegate: Delegate = {
+    agentId: row.id,
+    autonomyLevel: autonomyOf(row.definition),
+    reason: 'matched',
+    score: toThousandths(best.score),
+    substitutes: best.substitutes,
+  };
   return (await takePlace(look, others, row.id)) ?? delegate;
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Tx } from '../../../db/database.ts';
 import { readActions, type LoggedAction } from '../../../modules/conversations/action-log.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { countRowsRead } from '../../support/queries/postgres.ts';
+import { analyze, countRowsRead } from '../../support/queries/postgres.ts';
 import { sized } from '../../support/size.ts';
 
 const STEPS = sized({ usual: 40, nightly: 200 });
@@ -58,7 +58,7 @@ describe('The log of a run as actions', () => {
     const whole = await readAll(10_000);
     const end = whole.find(({ type }) => type === 'run_completed')?.event.seq ?? 0;
     const { db } = engine.context;
-    await db.asOwner((client) => client.query('analyze'));
+    await analyze(db);
     for (const after of [0, 10, Math.floor(end / 2), end - 30]) {
       const { counts } = await countRowsRead(db, engine.tenantId, (tx) => page(tx, after, 6));
       const ofLog = [...counts].filter(([table]) => table.startsWith('run_log'));

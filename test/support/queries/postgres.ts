@@ -52,6 +52,11 @@ export async function databaseTimeIn(tx: Tx): Promise<Date | undefined> {
   return (await tx.query<{ at: Date }>('select now() as at'))[0]?.at;
 }
 
+/** Makes the planner know all tables as they are. */
+export async function analyze(db: Pick<Database, 'asOwner'>): Promise<void> {
+  await rowsAsOwner(db, 'analyze');
+}
+
 /** The time of the database. */
 export async function databaseTime(db: Pick<Database, 'asOwner'>): Promise<Date | undefined> {
   return (await rowsAsOwner<{ at: Date }>(db, 'select clock_timestamp() as at'))[0]?.at;

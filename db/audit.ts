@@ -1,7 +1,7 @@
 /** The audit log: rows are added, read and sealed, but never changed. */
 import { auditHash, type AuditAction, type AuditActor, type ChainPlace, type SealedContent } from '../core/audit.ts';
 import type { Database, Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchRows, newestFirst, selectFrom } from './query-builder.ts';
 
 interface NewAuditRow {
   id: string;
@@ -76,11 +76,8 @@ export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditR
     ['a.created_at', '>=', filter.createdAfter],
     ['a.created_at', '<', filter.createdBefore],
   ]);
-  if (filter.before !== undefined) {
-    const after = '(a.created_at, a.id) < ((select b.created_at from audit_log b where b.id = ?), ?::uuid)';
-    void query.whereRaw(after, [filter.before, filter.before]);
-  }
-  return fetchRows<AuditRow>(tx, query.orderByRaw('a.created_at desc, a.id desc').limit(filter.limit));
+  const page = newestFirst(query, { table: 'audit_log', alias: 'a', before: filter.before });
+  return fetchRows<AuditRow>(tx, page.limit(filter.limit));
 }
 
 type SealedAuditRow = SealedContent & { hash: string };

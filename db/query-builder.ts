@@ -17,6 +17,23 @@ export function selectFrom(columns: string, tables: string, filters: readonly Fi
   return query;
 }
 
+/** A list's rows by age, newest first by the database's clock. `before`: the last row of the previous page. */
+interface ByAge {
+  table: string;
+  alias: string;
+  before: string | undefined;
+}
+
+/** Orders a page by age. Its bound is two values, since an index is searched from those, and not from the row of a subquery. */
+export function newestFirst(query: Knex.QueryBuilder, { table, alias, before }: ByAge): Knex.QueryBuilder {
+  const [at, id] = [`${alias}.created_at`, `${alias}.id`];
+  if (before !== undefined) {
+    const last = `(select b.created_at from ${table} b where b.id = ?)`;
+    void query.whereRaw(`(${at}, ${id}) < (${last}, ?::uuid)`, [before, before]);
+  }
+  return query.orderByRaw(`${at} desc, ${id} desc`);
+}
+
 /** Runs a query built here. */
 export async function fetchRows<R extends object>(tx: Tx, query: Knex.QueryBuilder): Promise<R[]> {
   const { sql, bindings } = query.toSQL().toNative();

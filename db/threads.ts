@@ -2,7 +2,7 @@
 import type { TurnInput, RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Database, Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchRows, newestFirst, selectFrom } from './query-builder.ts';
 
 export interface ThreadView {
   id: string;
@@ -48,18 +48,10 @@ export async function listThreads(
     ['t.workspace_id', '=', workspaceId],
     ['t.agent_id', '=', agentId],
   ]);
-  if (before !== undefined) {
-    const last = 'select b.created_at, b.id from threads b where b.id = ?';
-    void query.whereRaw(`(t.created_at, t.id) < (${last})`, [before]);
-  }
   if (metadata) void query.whereRaw('t.metadata @> ?::jsonb', [JSON.stringify(metadata)]);
   // Threads of children are part of their parent's work.
   void query.whereRaw('t.parent_run_id is null');
-  const newest = [
-    { column: 't.created_at', order: 'desc' },
-    { column: 't.id', order: 'desc' },
-  ];
-  return fetchRows<ThreadView>(tx, query.orderBy(newest).limit(limit));
+  return fetchRows<ThreadView>(tx, newestFirst(query, { table: 'threads', alias: 't', before }).limit(limit));
 }
 
 /** A thread; undefined if there is none. */

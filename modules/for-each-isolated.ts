@@ -32,9 +32,20 @@ export async function forEachIsolated<R extends object, T>(
   return done;
 }
 
-/** Ends a round before the act's next one is due. */
 const TENANTS_AT_A_TIME = 4;
+/** Ends a round before the act's next one is due. */
 const ROUND_MS = 4000;
+
+/** Repeats a part of an act until no more is to do, or its round is over: the next one does the rest. Returns how much was done. */
+export async function whileRoundLasts(part: () => Promise<{ done: number; hasMore: boolean }>): Promise<number> {
+  const endsAtMs = performance.now() + ROUND_MS;
+  let total = 0;
+  for (;;) {
+    const { done, hasMore } = await part();
+    total += done;
+    if (!hasMore || performance.now() > endsAtMs) return total;
+  }
+}
 
 /**
  * Works on tenants for a bounded time. Their order, longest waiting first or different each time, keeps any from

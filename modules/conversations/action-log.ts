@@ -4,7 +4,7 @@ import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
-import { findLastAsked, listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
+import { findLastAsked, listSteppedTurns, type SteppedTurn } from '../../db/turn-contents.ts';
 import { renderMemories } from '../../core/memory/prompt.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { requireRunRef, type RunPath } from '../runs/read-runs.ts';

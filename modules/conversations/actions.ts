@@ -6,7 +6,7 @@ import { shownMoney } from '../../core/money.ts';
 import { stopReasonOf } from '../../core/projections/runs.ts';
 import { STOPPED } from '../../core/projections/turns.ts';
 import type { LoggedEvent } from '../../db/events.ts';
-import type { SteppedTurn } from '../../db/conversations.ts';
+import type { SteppedTurn } from '../../db/turn-contents.ts';
 
 export const ACTION_TYPES = [
   'run_started',

@@ -8,17 +8,19 @@ import { isSettled } from '../../core/state.ts';
 import { findAgent } from '../../db/agents.ts';
 import { readMessages } from '../../db/messages.ts';
 import {
-  findHandedTurns,
   findThreadTurn,
   listAgentTurns,
   listThreadTurns,
+  setTurnExtras,
+  type ConversationRow,
+} from '../../db/conversations.ts';
+import {
+  findHandedTurns,
   listTurnAnswers,
   listTurnFiles,
   listTurnMessages,
-  setTurnExtras,
-  type ConversationRow,
   type TurnFile,
-} from '../../db/conversations.ts';
+} from '../../db/turn-contents.ts';
 import type { Page } from '../../db/page-bytes.ts';
 import type { MessageRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';

@@ -1,7 +1,8 @@
 /** Turns of a thread as front ends show them again: where each lies in the log, and what it was asked. */
 import type { Caller } from '../../core/caller.ts';
 import type { TurnInput } from '../../core/events.ts';
-import { findHandedTurns, listThreadTurns, listTurnExtents } from '../../db/conversations.ts';
+import { listThreadTurns } from '../../db/conversations.ts';
+import { findHandedTurns, listTurnExtents } from '../../db/turn-contents.ts';
 import type { Tx } from '../../db/database.ts';
 import type { ShownTurn } from '../../db/shown-turns.ts';
 import { requireThread } from './threads.ts';

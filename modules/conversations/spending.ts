@@ -1,6 +1,6 @@
 /** A turn's usage, as shown with conversations. */
 import { shownMoney, sumMoney } from '../../core/money.ts';
-import type { TurnAnswer } from '../../db/conversations.ts';
+import type { TurnAnswer } from '../../db/turn-contents.ts';
 import { costsOf, isLongContext } from '../../llm/prices.ts';
 
 export interface Spending {

@@ -9,7 +9,7 @@ import type { MaintenanceAct } from '../../jobs/maintenance.ts';
 import { renewPriorities } from '../../jobs/renew-priorities.ts';
 import { expireConflict } from '../approvals/decide-conflict.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
-import { forEachIsolated } from '../for-each-isolated.ts';
+import { forEachIsolated, whileRoundLasts } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
@@ -35,9 +35,8 @@ import { settleBudgets } from '../budgets/settle-budgets.ts';
 /** Twelve months: so long may a dump, or a halt of maintenance, last. */
 const PARTITION_DAYS_AHEAD = 366;
 const SWEEP_AFTER_MS = 5000;
-/** For acts that go on while there is work, and how much of it they do at a time. */
-const TICK_MS = 4000;
-const AT_A_TIME = 10;
+/** Due approvals ended at a time. */
+const APPROVALS_AT_A_TIME = 10;
 
 /** Carries out one act; returns what it did, for the log. */
 export async function maintain(context: Context, act: MaintenanceAct): Promise<Record<string, number>> {
@@ -117,21 +116,18 @@ async function splitOutputs({ db, log }: Context): Promise<number> {
   return done.length;
 }
 
-/** What there is no time for is left to the next tick, as is what failed. */
-async function expireApprovals(context: Context): Promise<number> {
-  const endsAtMs = performance.now() + TICK_MS;
-  let expired = 0;
-  for (;;) {
+/** Until as many are left as could not be ended. */
+function expireApprovals(context: Context): Promise<number> {
+  return whileRoundLasts(async () => {
     const rows = await listDueApprovals(context.db, LIMITS.sweepRows);
-    const done = await forEachIsolated(context.log, { rows, atATime: AT_A_TIME }, (row) =>
+    const ended = await forEachIsolated(context.log, { rows, atATime: APPROVALS_AT_A_TIME }, (row) =>
       row.run_id === null
         ? expireConflict(context, { tenantId: row.tenant_id, id: row.id })
         : expireApproval(context, { tenantId: row.tenant_id, id: row.id }),
     );
-    const some = done.filter(Boolean).length;
-    expired += some;
-    if (some < LIMITS.sweepRows || performance.now() > endsAtMs) return expired;
-  }
+    const done = ended.filter(Boolean).length;
+    return { done, hasMore: done === LIMITS.sweepRows };
+  });
 }
 
 async function expireIdle(context: Context): Promise<number> {

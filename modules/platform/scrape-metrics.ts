@@ -3,7 +3,7 @@ import type { Queue } from 'bullmq';
 import { readOverdueSeconds } from '../../db/maintenance-acts.ts';
 import { readOutboxState } from '../../db/outbox.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
-import { readDueDeliveries } from '../../db/webhooks.ts';
+import { readDueDeliveries } from '../../db/webhook-deliveries.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { MAINTENANCE_ACTS } from '../../jobs/maintenance.ts';
 import type { ProcessContext } from '../process-context.ts';

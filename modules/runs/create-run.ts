@@ -1,5 +1,4 @@
 /** Starts a run of an agent, on a new thread or an existing one. One commit, then one job. */
-import { autonomyOf } from '../../core/definition.ts';
 import { unavailable } from '../../core/errors.ts';
 import {
   checkEvent,
@@ -24,7 +23,7 @@ import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { writeOnThread, type OnThread } from './creation/named-thread.ts';
 import { NEW_THREAD, placeOn, type PlaceOnThread } from './creation/place-on-thread.ts';
 import { carriedFields, asChild, inheritedFrom, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
-import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
+import { atLevelOf, checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { withinSession } from './creation/within-session.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
@@ -180,7 +179,8 @@ function prepare(
   place: PlaceOnThread,
 ): ReadyRun {
   const start = withTools(request.start, request.moreTools ?? []);
-  const config = request.carriesAutonomy ? withinAgent(request, start) : request.config;
+  const isLowered = request.carriesAutonomy && !request.mayRaiseAutonomy;
+  const config = isLowered ? atLevelOf(request.config, start) : request.config;
   checkAutonomy(config.autonomy_level, start, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, config.model_override);
   const within = withinSession(config, start.definition, place.session);
@@ -191,13 +191,6 @@ function prepare(
     return announcement(change, await mustCommitRun(tx, change, 'query'));
   };
   return { body: made.body, write };
-}
-
-/** The configuration, with the autonomy level lowered to the agent's. */
-function withinAgent({ config, mayRaiseAutonomy }: PrepareRun, { definition }: Start): PrepareRun['config'] {
-  const { autonomy_level: level } = config;
-  if (mayRaiseAutonomy || level === undefined) return config;
-  return { ...config, autonomy_level: Math.min(level, autonomyOf(definition)) };
 }
 
 async function writeHeld(

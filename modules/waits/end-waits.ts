@@ -12,32 +12,25 @@ import { claimDueWaits, listClientCalls, listDueWaits } from '../../db/waits.ts'
 import type { Context } from '../governance/context.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import { forEachIsolated } from '../for-each-isolated.ts';
+import { forEachIsolated, whileRoundLasts } from '../for-each-isolated.ts';
 import { lookAtChildren } from '../run-log/join-parent.ts';
 import { turnJobOf } from '../run-log/turn-job.ts';
 
 const CLAIM_MS = 30_000;
-const TICK_MS = 4000;
 /** Runs handled at a time. */
 const AT_A_TIME = 10;
 
-/**
- * One tick: claims due waits and turns them into events; returns how many runs continued. What there is no time for is left to
- * the next tick.
- */
-export async function endDueWaits(context: Context): Promise<number> {
-  const endsAtMs = performance.now() + TICK_MS;
-  let ended = 0;
-  for (;;) {
+/** One round: claims due waits and turns them into events; returns how many runs continued. */
+export function endDueWaits(context: Context): Promise<number> {
+  return whileRoundLasts(async () => {
     const rows = await claimDueWaits(context.db, { limit: LIMITS.sweepRows, claimMs: CLAIM_MS });
-    const done = await forEachIsolated(
+    const ended = await forEachIsolated(
       context.log,
       { rows, atATime: AT_A_TIME },
       ({ tenant_id: tenantId, run_id: runId }) => endWaitsOf(context, { tenantId, runId }),
     );
-    ended += done.filter(Boolean).length;
-    if (rows.length < LIMITS.sweepRows || performance.now() > endsAtMs) return ended;
-  }
+    return { done: ended.filter(Boolean).length, hasMore: rows.length === LIMITS.sweepRows };
+  });
 }
 
 /** False if somebody has answered meanwhile. */

@@ -4,15 +4,12 @@ import { LIMITS } from '../../core/limits.ts';
 import { SecretUnreadableError } from '../../core/secret-box.ts';
 import {
   claimDeliveries,
-  disableWebhook,
   finishDelivery,
   giveBackDelivery,
-  holdWebhook,
-  releaseWebhook,
   type ClaimedDelivery,
   type DeliveryOutcome,
-  type HeldWebhook,
-} from '../../db/webhooks.ts';
+} from '../../db/webhook-deliveries.ts';
+import { disableWebhook, giveBackWebhooks, holdWebhook, releaseWebhook, type HeldWebhook } from '../../db/webhooks.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { WebhookJob } from '../../jobs/webhooks.ts';
 import type { Context } from '../governance/context.ts';
@@ -81,7 +78,10 @@ async function haveTurn(context: Sender, of: WebhookJob, stop: AbortSignal): Pro
     isLeftAlone = delivered === 0 && missed > 0 && isAway(batch, missed);
     if (isLeftAlone) break;
   }
-  if (!known) return sent;
+  if (!known) {
+    await giveBackWebhooks(context.db, [of.webhookId]);
+    return sent;
+  }
   const { hook, failures } = known;
   const waitMs = isLeftAlone ? pauseMs(failures) : 0;
   await context.db.withTenant(of.tenantId, (tx) => releaseWebhook(tx, hook, { failures, waitMs }));

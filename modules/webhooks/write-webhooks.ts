@@ -7,16 +7,14 @@ import { newId } from '../../lib/new-id.ts';
 import type { Keyring } from '../../core/secret-box.ts';
 import type { Tx } from '../../db/database.ts';
 import { deleteSecret } from '../../db/secrets.ts';
+import { listDeliveries, redeliver, type DeliveryRow } from '../../db/webhook-deliveries.ts';
 import {
   countWebhooks,
   deleteWebhook,
   findWebhook,
   insertWebhook,
-  listDeliveries,
   listWebhooks,
-  redeliver,
   updateWebhook,
-  type DeliveryRow,
   type WebhookRow,
 } from '../../db/webhooks.ts';
 import { recordAudit } from '../audit/record-audit.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { LIMITS } from '../../core/limits.ts';
-import { claimDeliveries, takeDueWebhooks } from '../../db/webhooks.ts';
+import { claimDeliveries } from '../../db/webhook-deliveries.ts';
+import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
@@ -210,6 +211,20 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual([delivery?.status, delivery?.attempts, delivery?.error], ['pending', 0, null]);
       answer = 200;
       assert.equal(await sendDueWebhooks(api.context), 1);
+    });
+
+    it('are free at once where the process stops before it has begun with them, and have failed as often as before', async () => {
+      const { id } = await hook(['run.created']);
+      answer = 500;
+      await startRun();
+      await sendDueWebhooks(api.context);
+      await letWebhooksPass(here());
+      const take = () => takeDueWebhooks(api.context.db, { perTenant: 5, limit: 100, leaseMs: 60_000 });
+      const isTaken = async () => (await take()).some(({ webhook_id }) => webhook_id === id);
+      assert.ok(await isTaken());
+      await sendWebhook(api.context, { tenantId: tenant.id, webhookId: id }, AbortSignal.abort());
+      assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.failures, 1);
+      assert.ok(await isTaken());
     });
 
     it('are due still where the queue takes no job', async () => {

@@ -4,6 +4,7 @@ import type { Tx } from '../../db/database.ts';
 import { lastMessages } from '../../db/session-messages.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+import { fillTables } from '../support/queries/fill.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 
 const LENGTH = 6000;
@@ -22,10 +23,9 @@ describe('the last messages of a session', () => {
 
   before(async () => {
     testDatabase = await openTestDatabase(DOMAIN_MODE);
-    await testDatabase.database.asOwner(async (client) => {
-      await client.query('set session_replication_role = replica; set row_security = off');
+    await fillTables(testDatabase.database, {}, async (send) => {
       const write = (lineage: string, from: number, until: number) =>
-        client.query(
+        send(
           `insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
              select $1, $2, n, $2, (case when n % 3 = 1 then 'assistant' else 'user' end)::message_role, ${CONTENT}, '', now()
              from generate_series($3::int, $4::int - 1) n`,
@@ -34,7 +34,7 @@ describe('the last messages of a session', () => {
       // The newest run stands on an earlier one, which has gone on by itself since.
       await write(earlier, 0, LENGTH);
       await write(run, FORKED_AT, FORKED_AT + EARLIER);
-      await client.query(
+      await send(
         `insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, config,
            pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at,
            updated_at, last_seq, fence, dormant)
@@ -42,7 +42,6 @@ describe('the last messages of a session', () => {
            jsonb_build_array(jsonb_build_object('lineage', $3::text, 'length', $4::int)), $4, $5, 1, 0, 0, 0, now(), now(), 9, 1, true)`,
         [run, tenant, earlier, FORKED_AT, FORKED_AT + EARLIER],
       );
-      await client.query('set session_replication_role = origin; set row_security = on; analyze');
     });
   });
   after(() => testDatabase.close());
@@ -86,14 +85,12 @@ describe('the last messages of a session', () => {
   });
 
   it('are no more than fit on a page', async () => {
-    await testDatabase.database.asOwner(async (client) => {
-      await client.query('set session_replication_role = replica; set row_security = off');
-      await client.query(
+    await fillTables(testDatabase.database, {}, async (send) => {
+      await send(
         `update messages set content = jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat('x', $2::int)))
            where lineage = $1 and ordinal > $3`,
         [run, Math.floor(LIMITS.eventsPageBytes / 3), FORKED_AT + 10],
       );
-      await client.query('set session_replication_role = origin; set row_security = on');
     });
     const found = await testDatabase.database.withTenant(tenant, (tx) =>
       lastMessages(tx, run, { limit: 50, window: 1000 }),

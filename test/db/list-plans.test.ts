@@ -3,16 +3,15 @@ import { EVENT_TYPES } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
+import { listAgentTurns, listThreadTurns } from '../../db/conversations.ts';
 import {
   findHandedTurns,
-  listAgentTurns,
   listSteppedTurns,
-  listThreadTurns,
   listTurnAnswers,
   listTurnExtents,
   listTurnFiles,
   listTurnMessages,
-} from '../../db/conversations.ts';
+} from '../../db/turn-contents.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
 import { listLearnedAfter, listReportedCorrupt } from '../../db/checkpoints.ts';
@@ -44,6 +43,7 @@ import { listLastTurns, listTurns } from '../../db/turns.ts';
 import { readKeptSignalBytes } from '../../db/signals.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
+import { fillTables, idsOf } from '../support/queries/fill.ts';
 import { explaining, planOf, plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
 import { sized } from '../support/size.ts';
 
@@ -76,63 +76,57 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
 
   before(async () => {
     testDatabase = await openTestDatabase(DOMAIN_MODE);
-    await testDatabase.database.asOwner(async (client) => {
-      // Without foreign keys: they are not what is looked at, and checking them takes long.
-      await client.query('set session_replication_role = replica');
-      const run = (text: string) =>
-        client.query(text.replaceAll('$tenant', `'${tenant}'`).replaceAll('$workspace', `'${workspace}'`));
-      const ids = (seed: string) => `md5('${seed}' || i)::uuid`;
+    const { database } = testDatabase;
+    await fillTables(database, { tenant, workspace }, async (run) => {
       const series = `from generate_series(1, ${ROWS}) as i`;
       await run(`insert into tenants (id, name) values ($tenant, 't')`);
       await run(`insert into workspaces (id, tenant_id, name) values ($workspace, $tenant, 'w')`);
       await run(`insert into api_keys (id, tenant_id, name, key_hash, scopes)
-        select ${ids('k')}, $tenant, 'k', sha256(i::text::bytea), '{admin}' ${series}`);
+        select ${idsOf('k')}, $tenant, 'k', sha256(i::text::bytea), '{admin}' ${series}`);
       await run(`insert into agents (id, tenant_id, workspace_id, name, status, current_version)
-        select ${ids('a')}, $tenant, $workspace, 'a', 'active', '1.0.0' ${series}`);
+        select ${idsOf('a')}, $tenant, $workspace, 'a', 'active', '1.0.0' ${series}`);
       await run(`insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
-        select ${ids('a')}, '1.0.0', 1, $tenant, '{}', '' ${series}`);
+        select ${idsOf('a')}, '1.0.0', 1, $tenant, '{}', '' ${series}`);
       await run(`insert into tools (id, tenant_id, name, status, current_version)
-        select ${ids('t')}, $tenant, 't' || i, 'registered', '1.0.0' ${series}`);
+        select ${idsOf('t')}, $tenant, 't' || i, 'registered', '1.0.0' ${series}`);
       await run(`insert into tool_versions (tool_id, version, ordinal, tenant_id, definition, content_hash)
-        select ${ids('t')}, '1.0.0', 1, $tenant, '{"permissions": []}', '' ${series}`);
+        select ${idsOf('t')}, '1.0.0', 1, $tenant, '{"permissions": []}', '' ${series}`);
       await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, config,
           pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at,
           updated_at, last_seq, fence, dormant, rolled_up)
-        select ${ids('r')}, $tenant, $workspace, ${ids('a')}, '1.0.0', ${ids('h')}, 'agent', 'completed', 1, '{}',
-          '{}', false, ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, i % 200 <> 0 ${series}`);
+        select ${idsOf('r')}, $tenant, $workspace, ${idsOf('a')}, '1.0.0', ${idsOf('h')}, 'agent', 'completed', 1, '{}',
+          '{}', false, ${idsOf('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, i % 200 <> 0 ${series}`);
       await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, completed_at, started_seq,
           failed_agent_id, agent_id)
-        select ${ids('u')}, $tenant, ${ids('r')}, 1, case when i % 50 = 0 then 'failed' else 'complete' end, '{"message": "m"}', 1, 0, 0,
-          now() - i * interval '1 minute', now() - i * interval '1 minute', 2, case when i % 50 = 0 then ${ids('a')} end, case when i % 2 = 0 then ${ids('a')} end ${series}`);
+        select ${idsOf('u')}, $tenant, ${idsOf('r')}, 1, case when i % 50 = 0 then 'failed' else 'complete' end, '{"message": "m"}', 1, 0, 0,
+          now() - i * interval '1 minute', now() - i * interval '1 minute', 2, case when i % 50 = 0 then ${idsOf('a')} end, case when i % 2 = 0 then ${idsOf('a')} end ${series}`);
       await run(`insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in,
           tokens_out, cost_usd, duration_ms)
-        select $tenant, $workspace, ${ids('a')}, current_date - i % 365, 'run', 'completed', 1, 0, 1, 1, 1, 1, 0, 1 ${series}`);
+        select $tenant, $workspace, ${idsOf('a')}, current_date - i % 365, 'run', 'completed', 1, 0, 1, 1, 1, 1, 0, 1 ${series}`);
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type)
-        select ${ids('l')}, $tenant, 'agent.created', 'api_key', ${ids('k')}, 'agent' ${series}`);
+        select ${idsOf('l')}, $tenant, 'agent.created', 'api_key', ${idsOf('k')}, 'agent' ${series}`);
       await run(`insert into own_model_calls (id, tenant_id, workspace_id, purpose, provider, model, state, created_at)
-        select ${ids('o')}, $tenant, $workspace, 'title', 'p', 'm', 'settled', now() - i % 365 * interval '1 day' ${series}`);
+        select ${idsOf('o')}, $tenant, $workspace, 'title', 'p', 'm', 'settled', now() - i % 365 * interval '1 day' ${series}`);
       await run(`insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, name, mode, arguments, effect,
           idempotency_key, status, attempt, created_at)
-        select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 1, 0, 'u', 't', 'queued', '{}', 'unknown', i,
+        select ${idsOf('c')}, $tenant, ${idsOf('r')}, ${idsOf('u')}, 1, 0, 'u', 't', 'queued', '{}', 'unknown', i,
           case when i % 200 = 0 then 'pending' else 'succeeded' end, 1, now() ${series}`);
       await run(`insert into webhooks (id, tenant_id, url, events, status)
-        select ${ids('w')}, case when i <= 20 then $tenant else ${ids('x')} end, 'u', '{}', 'active' ${series}`);
+        select ${idsOf('w')}, case when i <= 20 then $tenant else ${idsOf('x')} end, 'u', '{}', 'active' ${series}`);
       await run(`insert into webhook_deliveries (id, tenant_id, webhook_id, type, status)
-        select ${ids('d')}, $tenant, md5('w' || i % 20 + 1)::uuid, 't',
+        select ${idsOf('d')}, $tenant, md5('w' || i % 20 + 1)::uuid, 't',
           case when i % 200 = 0 then 'pending' else 'delivered' end ${series}`);
       await run(`insert into due_titles (thread_id, tenant_id, due_at)
-        select ${ids('h')}, case when i % 200 = 0 then $tenant else ${ids('x')} end, now() ${series}`);
+        select ${idsOf('h')}, case when i % 200 = 0 then $tenant else ${idsOf('x')} end, now() ${series}`);
       await run(`insert into threads (id, tenant_id, workspace_id, agent_id, created_at)
-        select ${ids('h')}, $tenant, $workspace, ${ids('a')}, now() ${series}`);
+        select ${idsOf('h')}, $tenant, $workspace, ${idsOf('a')}, now() ${series}`);
       await run(`insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at, closed_at)
-        select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 'user', now(), now(), now() ${series}`);
+        select ${idsOf('c')}, $tenant, ${idsOf('r')}, ${idsOf('u')}, 'user', now(), now(), now() ${series}`);
       await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, turn_id, occurred_at)
-        select ${ids('r')}, 2, $tenant, $workspace, 'turn.started', 1, '{}', 'user', ${ids('u')}, now() ${series}`);
-      await client.query('set session_replication_role = origin');
-      await client.query('analyze');
-      const { rows } = await client.query<{ id: string }>(`select md5('a1')::uuid as id`);
-      agent = rows[0]?.id ?? '';
+        select ${idsOf('r')}, 2, $tenant, $workspace, 'turn.started', 1, '{}', 'user', ${idsOf('u')}, now() ${series}`);
     });
+    const { rows } = await database.asOwner((client) => client.query<{ id: string }>(`select md5('a1')::uuid as id`));
+    agent = rows[0]?.id ?? '';
   });
   after(() => testDatabase.close());
 
@@ -288,19 +282,16 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
 
   it('events of a run with many calls are read in one pass, and not the log once more for each call', async () => {
     const { database } = testDatabase;
-    const run = newId();
-    await database.asOwner(async (client) => {
-      await client.query('set session_replication_role = replica');
-      await client.query(`insert into tool_calls select p.* from (select c from tool_calls c limit 1) one, generate_series(1, 100) i,
-        jsonb_populate_record(one.c, jsonb_build_object('id', md5('of one run' || i), 'run_id', '${run}', 'step', i)) p`);
-      await client.query(`insert into runs select p.* from (select r from runs r limit 1) one,
-        jsonb_populate_record(one.r, '{"id": "${run}"}') p`);
-      await client.query(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, occurred_at)
-        select '${run}', step, tenant_id, '${workspace}', 'tool.requested', 1, jsonb_build_object('tool_call_id', id), 'model', now() from tool_calls where run_id = '${run}'`);
-      await client.query(`insert into approvals (id, tenant_id, run_id, kind, tool_call_id, tool, arguments, digest, status, expires_at, created_at)
-        select gen_random_uuid(), tenant_id, run_id, 'approval', id, 't', '{}', '', 'approved', now(), now() from tool_calls cross join generate_series(1, 20) i where run_id = '${run}'`);
-      await client.query('set session_replication_role = origin');
-      await client.query('analyze approvals');
+    const log = newId();
+    await fillTables(database, { log, workspace }, async (run) => {
+      await run(`insert into tool_calls select p.* from (select c from tool_calls c limit 1) one, generate_series(1, 100) i,
+        jsonb_populate_record(one.c, jsonb_build_object('id', md5('of one run' || i), 'run_id', $log, 'step', i)) p`);
+      await run(`insert into runs select p.* from (select r from runs r limit 1) one,
+        jsonb_populate_record(one.r, jsonb_build_object('id', $log::text)) p`);
+      await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, occurred_at)
+        select $log, step, tenant_id, $workspace, 'tool.requested', 1, jsonb_build_object('tool_call_id', id), 'model', now() from tool_calls where run_id = $log`);
+      await run(`insert into approvals (id, tenant_id, run_id, kind, tool_call_id, tool, arguments, digest, status, expires_at, created_at)
+        select gen_random_uuid(), tenant_id, run_id, 'approval', id, 't', '{}', '', 'approved', now(), now() from tool_calls cross join generate_series(1, 20) i where run_id = $log`);
     });
     const told: string[] = [];
     await database.withTenant(tenant, async (tx) => {
@@ -308,7 +299,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       const last: Tx['last'] = (text, values) => explained.query(text, values);
       const page = { has_more: false, last: 100, last_commit: 100 };
       const ends = async () => [{ id: 'a', status: 'running', last_seq: 100, page }];
-      const asked = [{ id: 'a', run_id: run, after: 0 }];
+      const asked = [{ id: 'a', run_id: log, after: 0 }];
       await listFollowedEvents({ last, query: ends } as unknown as Tx, asked, {
         types: EVENT_TYPES,
         limit,

@@ -4,10 +4,11 @@ import { listAuditRows } from '../../db/audit.ts';
 import { listThreadTurns } from '../../db/conversations.ts';
 import type { Tx } from '../../db/database.ts';
 import { listRuns } from '../../db/runs.ts';
-import { listDeliveries } from '../../db/webhooks.ts';
+import { listDeliveries } from '../../db/webhook-deliveries.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
+import { fillTables, idsOf } from '../support/queries/fill.ts';
 import { countRowsRead } from '../support/queries/postgres.ts';
 import { sized } from '../support/size.ts';
 
@@ -23,12 +24,7 @@ describe(`A page of a list of ${ROWS} rows`, () => {
 
   before(async () => {
     testDatabase = await openTestDatabase(DOMAIN_MODE);
-    await testDatabase.database.asOwner(async (client) => {
-      // Without foreign keys and row level security, as they would only take time here.
-      await client.query('set session_replication_role = replica; set row_security = off');
-      const run = (text: string) =>
-        client.query(text.replaceAll('$tenant', `'${tenant}'`).replaceAll('$thread', `'${thread}'`));
-      const ids = (seed: string) => `md5('${seed}' || i)::uuid`;
+    await fillTables(testDatabase.database, { tenant, thread }, async (run) => {
       const series = `from generate_series(1, ${ROWS}) as i`;
       // One in 500 has had three turns, one has had none, and one is forked from a run that had seven.
       const first = 'case when i % 500 = 7 then 8 else 1 end';
@@ -36,21 +32,20 @@ describe(`A page of a list of ${ROWS} rows`, () => {
       await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, thread_place, kind, status, turn_count, config,
           pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq, fence,
           dormant, forked_from_run_id)
-        select ${ids('r')}, $tenant, $tenant, $tenant, '1.0.0', $thread, i, 'agent', 'completed', ${first} + ${turns} - 1, '{}', '{}', false,
-          ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, case when ${first} > 1 then ${ids('x')} end ${series}`);
+        select ${idsOf('r')}, $tenant, $tenant, $tenant, '1.0.0', $thread, i, 'agent', 'completed', ${first} + ${turns} - 1, '{}', '{}', false,
+          ${idsOf('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, case when ${first} > 1 then ${idsOf('x')} end ${series}`);
       await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, output_ordinal)
-        select md5('u' || i || ' ' || n)::uuid, $tenant, ${ids('r')}, n, 'complete', '{"message": "m"}', 1, 0, 0, now(), 1
+        select md5('u' || i || ' ' || n)::uuid, $tenant, ${idsOf('r')}, n, 'complete', '{"message": "m"}', 1, 0, 0, now(), 1
           ${series}, generate_series(${first}, ${first} + ${turns} - 1) as n`);
       await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
-        select $tenant, ${ids('r')}, 1, ${ids('r')}, 'assistant', '[{"type": "text", "text": "said"}]', '', now() ${series}`);
+        select $tenant, ${idsOf('r')}, 1, ${idsOf('r')}, 'assistant', '[{"type": "text", "text": "said"}]', '', now() ${series}`);
       // Ids go the other way than the clock of the database, as those of processes may.
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type, target_id, created_at)
         select lpad(to_hex(${ROWS} - i), 32, '0')::uuid, $tenant, case when i % 1000 = 1 then 'agent.updated' else 'agent.created' end, 'api_key',
           md5('k' || i % 3)::uuid, 'agent', 'a' || i % 5, now() - (${ROWS} - i) * interval '1 minute' ${series}`);
       await run(`insert into webhook_deliveries (id, tenant_id, webhook_id, type, status, created_at)
-        select ${ids('d')}, $tenant, $thread, 't', case when i % 1000 = 1 then 'failed' else 'pending' end,
+        select ${idsOf('d')}, $tenant, $thread, 't', case when i % 1000 = 1 then 'failed' else 'pending' end,
           now() - (${ROWS} - i) * interval '1 minute' ${series}`);
-      await client.query('set session_replication_role = origin; set row_security = on; analyze');
     });
   });
   after(() => testDatabase.close());

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { commitRun, NO_ROWS, type LoggedColumns } from '../../db/commit-run.ts';
-import { listSteppedTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
+import { listSteppedTurns, listTurnAnswers, listTurnMessages } from '../../db/turn-contents.ts';
 import { lastEventSeq, listEventHeads, readEvents } from '../../db/events.ts';
 import { findCarried, findContextAt, findLastUsage, findTurnAfter, listRecordedAnswers } from '../../db/replay.ts';
 import { findFollowedRuns, findTurnStart } from '../../db/sessions.ts';

@@ -117,7 +117,7 @@ export function checkAutonomy(
   );
 }
 
-/** A run's settings at the autonomy level of its agent's current version at most. */
+/** A run's settings, at the autonomy level of its agent's current version at most. */
 export function atLevelOf<C extends { autonomy_level?: number | undefined }>(
   config: C,
   { definition, older }: Pick<Start, 'definition' | 'older'>,

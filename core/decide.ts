@@ -35,8 +35,11 @@ export type Decision =
   | { kind: 'complete_node' }
   /** Calls for the driver to make. */
   | { kind: 'run_calls'; calls: CallState[] }
-  /** Calls for other workers or the client, including those whose jobs must be sent. The run waits without a worker. */
-  | { kind: 'await_calls'; calls: CallState[] }
+  /**
+   * Calls for other workers or the client, including those whose jobs must be sent. The run waits without a worker. `asked`:
+   * others of the answer, which somebody is to act on meanwhile.
+   */
+  | { kind: 'await_calls'; calls: CallState[]; asked: CallState[] }
   /** Calls of unknown outcome that a person must be asked about. */
   | { kind: 'ask_about'; calls: CallState[] }
   /** Calls for something outside to answer that have not been announced yet. */
@@ -126,14 +129,24 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
     (call) => call.mode === 'queued' && (call.status === 'pending' || call.status === 'running'),
   );
   const unsent = queued.filter((call) => call.status === 'pending' && !call.sent);
-  if (unsent.length > 0) return status === 'executing' ? { kind: 'await_calls', calls: unsent } : { kind: 'resume' };
+  const inDoubt = limits.onUnknown === 'ask' ? unknown : [];
+  const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...inDoubt, ...waits];
+  const asked = askedMeanwhile(people);
+  if (unsent.length > 0)
+    return status === 'executing' ? { kind: 'await_calls', calls: unsent, asked } : { kind: 'resume' };
   // Work in progress elsewhere that reports its own end.
   const isWork = (call: CallState) => call.wait?.type === 'tool_results' || call.wait?.type === 'child';
-  if (queued.length > 0 || waits.some(isWork)) return { kind: 'await_calls', calls: [] };
-
-  const asked = limits.onUnknown === 'ask' ? unknown : [];
-  const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...asked, ...waits];
+  if (queued.length > 0 || waits.some(isWork))
+    return status === 'awaiting_human' && asked.length === 0
+      ? { kind: 'resume' }
+      : { kind: 'await_calls', calls: [], asked };
   return people.length > 0 ? { kind: 'await_people', calls: people } : undefined;
+}
+
+/** Of what is left when nothing is at work, what somebody may act on before; a client is first to give the results of its tools. */
+function askedMeanwhile(people: readonly CallState[]): CallState[] {
+  if (people.some(({ wait }) => wait?.type === 'tool_results')) return [];
+  return people.filter(({ wait }) => wait?.type !== 'timer' && wait?.type !== 'child');
 }
 
 /**

@@ -214,8 +214,10 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   }
 }
 
+/** A run that waits has sent the jobs of its calls. */
 function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
-  return status === 'awaiting_tool' ? { status, calls: state.calls.map(sentCall) } : { status };
+  const waits = status === 'awaiting_tool' || status === 'awaiting_human';
+  return waits ? { status, calls: state.calls.map(sentCall) } : { status };
 }
 
 function endTurn(state: RunState, { type }: RunEvent): Partial<RunState> {

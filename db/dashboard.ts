@@ -166,10 +166,9 @@ export async function countWaiting(
        (select count(*) from runs r where r.tenant_id = $1 and not r.rolled_up and r.workspace_id = $2
          and ($3::uuid is null or r.agent_id = $3)
          and r.open_turn_id is not null
-         -- A question may also be open while other calls of the same answer are under way.
-         and case r.status when 'awaiting_human' then r.waiting_for->>'type' = 'user'
-           when 'awaiting_tool' then exists (select from waits w where w.run_id = r.id and w.type = 'user' and w.closed_at is null)
-           else false end) as questions`,
+         -- An approval may be open beside it, and other calls of the same answer under way.
+         and r.status in ('awaiting_human', 'awaiting_tool')
+         and exists (select from waits w where w.run_id = r.id and w.type = 'user' and w.closed_at is null)) as questions`,
     [tenantId, workspaceId, agentId ?? null],
   );
   return row ?? { approvals: 0, questions: 0 };

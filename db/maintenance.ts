@@ -66,7 +66,7 @@ export async function listLostCalls(db: Database, filter: LostFilter): Promise<L
       `select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
        where ($4::uuid is null or k.tenant_id = $4) and k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2
          and (k.status = 'running' or ${NOT_SUSPENDED})
-         and (r.status = 'awaiting_tool' or k.status = 'running' and r.status in ('completed', 'failed', 'cancelled'))
+         and (r.status in ('awaiting_tool', 'awaiting_human') or k.status = 'running' and r.status in ('completed', 'failed', 'cancelled'))
          and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
          and (k.retry_at is null or k.retry_at < clock_timestamp())

@@ -87,16 +87,19 @@ export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[
 }
 
 /**
- * Whether a run that stands still needs an answer from a person or another system to continue. It does not stand still while its
- * driver is to go on with a call that was answered or approved.
+ * Whether a run needs an answer from a person or another system to continue. Not while its driver is to go on with a call that
+ * was answered or approved: a dormant run's has done so. Nor while a call is at work that somebody has approved by itself, who
+ * waits for what comes of it; what is asked besides was asked before.
  */
 export async function isAsking(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ asking: boolean }>(
     `select (exists (select from waits where run_id = $1 and closed_at is null and type in ('user', 'webhook'))
        or exists (select from approvals where run_id = $1 and status = 'pending'))
-       and not exists (select from tool_calls k where k.run_id = $1 and (k.status = 'pending' and k.remote is null
-         or k.status = 'running' and k.mode = 'wait'
-           and exists (select from waits w where w.id = k.id and w.closed_at is not null))) as asking`,
+       and not exists (select from tool_calls k where k.run_id = $1 and k.status in ('pending', 'running') and k.remote is null
+         and case when k.mode = 'wait' or k.status = 'pending' and not r.dormant
+           then k.status = 'pending' or exists (select from waits w where w.id = k.id and w.closed_at is not null)
+           else exists (select from approvals a where a.run_id = $1 and a.tool_call_id = k.id and a.status <> 'pending') end) as asking
+     from runs r where r.id = $1`,
     [runId],
   );
   return row?.asking ?? false;

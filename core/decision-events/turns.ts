@@ -43,12 +43,13 @@ export function beginRun(state: RunState): NewEvent[] {
   ];
 }
 
-/** The decision `await_calls`. */
-export function awaitCalls(state: RunState): NewEvent[] {
+/** The decision `await_calls`. `asking`: the node that asks for an approval. */
+export function awaitCalls(state: RunState, asked: readonly CallState[], asking?: string): NewEvent[] {
+  if (asked.length > 0) return awaitPeople(state, asked, asking);
   return state.status === 'awaiting_tool' ? [] : changeStatus(state, 'awaiting_tool');
 }
 
-/** The decision `await_people`: waits for a person, a webhook or time. `asking`: the node that asks for an approval. */
+/** The decision `await_people`: waits for a person, a webhook or time. `asking`: as above. */
 export function awaitPeople(state: RunState, calls: readonly CallState[], asking?: string): NewEvent[] {
   if (state.status === 'awaiting_human') return [];
   const resumed = state.status === 'awaiting_tool' ? changeStatus(state, 'executing') : [];

@@ -185,7 +185,7 @@ begin
         returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;
     elsif c ? 'open' then
       -- What a tool worker appends says nothing of the run's own columns.
-      update runs set updated_at = greatest(now(), updated_at), last_seq = last_seq + added, output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
+      update runs set updated_at = greatest(now(), updated_at), last_seq = last_seq + added, output_bytes = output_bytes + outputs, dormant = dormant and not c ?| array['continuation', 'outbox']
         where id = run and status not in ('completed', 'failed', 'cancelled')
         returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;
     elsif s ? 'status' or s ? 'open_turn_id' or s ? 'waiting_for' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then

@@ -213,7 +213,7 @@ async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | un
       await runCalls(drive, decision.calls);
       return undefined;
     case 'await_calls':
-      return sendCalls(drive);
+      return sendCalls(drive, decision.asked);
     case 'ask_about':
       askAbout(drive, decision.calls);
       return undefined;

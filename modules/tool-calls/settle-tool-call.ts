@@ -26,7 +26,7 @@ export async function settleToolCall(context: Context, job: ToolCallJob, made: M
  */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd | undefined> {
   const { change, end } = toSettlement(job, made);
-  const { events, calls, waits, continuation } = change;
+  const { events, calls, waits, continuation, outbox = [] } = change;
   const slot = continuation && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
   // The lease of a claim begins with the commit, so at the earliest when it is sent.
@@ -37,7 +37,8 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
       ...appended(job, events),
       ...(calls && { calls }),
       ...(waits && { waits }),
-      continuation,
+      ...(outbox.length > 0 && { outbox }),
+      ...(continuation && { continuation }),
       output_limit: context.config.runOutputBytes,
       ...(then_claim && { then_claim }),
     };
@@ -47,7 +48,7 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     const { agentId, call } = made.claim;
     reportEvents(context, { ...job, agentId, toolOf: () => call.name }, events);
     const sends = result.continued && continuation && !claimed?.ok;
-    announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [continuation] : [] });
+    announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [continuation] : outbox });
     if (slot && continuation && claimed?.ok)
       void context.outbox.drive(
         slot,
@@ -118,10 +119,10 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   }
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
   const events = [...made.facts, settledEvent(how)].map((fact) => callEvent(call, fact));
-  return {
-    change: { events, calls: [settlementChange(how)], continuation: turnJob(job) },
-    end: endOf(made),
-  };
+  const settled = { events, calls: [settlementChange(how)] };
+  // A person may have to be asked, whatever else is at work.
+  const next = settlement.status === 'unknown' ? { outbox: [turnJob(job)] } : { continuation: turnJob(job) };
+  return { change: { ...settled, ...next }, end: endOf(made) };
 }
 
 /** Work elsewhere asks a question: a person answers it like one of the agent. It is not looked at before that. */

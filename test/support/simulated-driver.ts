@@ -130,8 +130,7 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
     case 'run_calls':
       return settleSome(simulation, decision.calls);
     case 'await_calls':
-      if (state.status !== 'awaiting_tool') return emit(simulation, ...awaitCalls(state));
-      return othersAct(simulation);
+      return waitForCalls(simulation, decision);
     case 'ask_about':
       return askAbout(simulation, decision.calls);
     case 'open_waits':
@@ -149,6 +148,17 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
     case 'fail_turn':
       return fail(simulation);
   }
+}
+
+/** What it waits for is sent, and then comes in any order: calls' results, or what the people do who are asked meanwhile. */
+function waitForCalls(simulation: Simulation, { calls, asked }: Extract<Decision, { kind: 'await_calls' }>): void {
+  const { state, pick } = simulation;
+  const waiting = asked.length > 0 ? 'awaiting_human' : 'awaiting_tool';
+  if (calls.length > 0 || state.status !== waiting) return emit(simulation, ...awaitCalls(state, asked));
+  const clients = state.calls.filter((call) => call.wait?.type === 'tool_results' && !isSettled(call));
+  assert.ok(clients.length === 0 || asked.length === 0, 'people are asked before the client has given its results');
+  if (asked.length > 0 && pick(2) === 1) return askedAct(simulation, asked);
+  return othersAct(simulation);
 }
 
 function onPaper(simulation: Simulation): OnPaper {
@@ -221,6 +231,11 @@ function peopleAct(simulation: Simulation, calls: readonly CallState[]): void {
   assert.equal(madeByWorkers(simulation.state).length, 0);
   if (simulation.state.status !== 'awaiting_human') return emit(simulation, ...awaitPeople(simulation.state, calls));
   if (asked) return decideOnBudget(people(simulation));
+  return askedAct(simulation, calls);
+}
+
+/** One of them is acted on. */
+function askedAct(simulation: Simulation, calls: readonly CallState[]): void {
   const call = calls[simulation.pick(calls.length)] ?? calls[0];
   if (!call) return undefined;
   const isOfCallBatch = call.status === 'awaiting_approval' && simulation.state.plan?.calls.includes(call.id);

@@ -93,10 +93,12 @@ function toChange(drive: Drive, release: Release | undefined): RunChange {
 }
 
 /** Whether the lease is renewed or released. */
-function leaseAfter({ context }: Drive, release: Release | undefined): Partial<RunChange> {
+function leaseAfter({ context, log }: Drive, release: Release | undefined): Partial<RunChange> {
   if (!release) return { lease_ms: context.config.leaseMs };
   if (isPark(release)) return { release: true, dormant: true, park: release.park };
-  return release === 'dormant' ? { release: true, dormant: true } : { release: true };
+  // Beside calls that have their jobs, the run has nothing to do until the people it asks act, or the calls end.
+  const isAsking = typeof release === 'object' && 'awaitCalls' in release && log.state.status === 'awaiting_human';
+  return release === 'dormant' || isAsking ? { release: true, dormant: true } : { release: true };
 }
 
 /** Rows stored beside the events; empty lists are left out. */
@@ -235,7 +237,9 @@ function committed(drive: Drive, change: RunChange, result: Committed): void {
   if (result.seq !== drive.log.base.seq) throw new Error(`run ${drive.run.id} was committed at ${result.seq}`);
   makeDispatched(drive, events);
   if (change.outbox) void drive.context.outbox.send(drive.run.id, result, change.outbox);
-  if (change.events.length === 0) return;
+  const { status } = drive.log.state;
+  // A run that goes on waiting for people may have somebody who waits until it does.
+  if (change.events.length === 0 && !(change.dormant && status === 'awaiting_human')) return;
   const advanced = { subject: drive.run.id, kind: 'advanced', seq: result.seq } as const;
   // The turn may ask the same people as before, and have more to show.
   if (changesTurn(change) || change.dormant) drive.context.bus.publish(advanced);

@@ -5,11 +5,15 @@ import { listLeftCalls } from '../../../db/tool-calls.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { attachCalls } from './await-attached.ts';
 import { commit } from './commit.ts';
+import { waitingIn } from './follow-graph.ts';
 import { claimLocally } from './dispatch-calls.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Yields the run to those who make its calls. Undefined if the drive goes on: decide anew. */
-export async function sendCalls(drive: Drive): Promise<'dormant' | 'yielded' | undefined> {
+/**
+ * Yields the run to those who make its calls, and to those who are `asked` meanwhile. Undefined if the drive goes on: decide
+ * anew.
+ */
+export async function sendCalls(drive: Drive, asked: readonly CallState[]): Promise<'dormant' | 'yielded' | undefined> {
   const { log } = drive;
   // Sends the calls that were not marked as sent at the last commit, each once; reconciliation replaces lost jobs.
   const sent = new Set(log.base.calls.filter((call) => call.sent).map((call) => call.id));
@@ -19,9 +23,13 @@ export async function sendCalls(drive: Drive): Promise<'dormant' | 'yielded' | u
   const left = await leftByOthers(drive);
   const jobs = [...left, ...claimLocally(drive, unsent)];
   const { dispatched } = drive.step;
-  if (dispatched.size > 0 && log.state.calls.every((call) => isSettled(call) || dispatched.has(call.id)))
+  const isAsked = ({ id }: CallState) => asked.some((call) => call.id === id);
+  if (
+    dispatched.size > 0 &&
+    log.state.calls.every((call) => isSettled(call) || dispatched.has(call.id) || isAsked(call))
+  )
     return stayAttached(drive);
-  appendEvent(log, ...awaitCalls(log.state));
+  appendEvent(log, ...awaitCalls(log.state, asked, waitingIn(drive).node?.name));
   // Calls under way in this process are claimed, and need no job.
   const hasBegun = dispatched.size > 0 || (drive.attached?.open.size ?? 0) > 0;
   if (jobs.length === 0 && !hasBegun) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;

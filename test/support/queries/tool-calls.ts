@@ -65,6 +65,16 @@ export async function firstCallOf(tenant: Tenant, run: string): Promise<string> 
   return (await row<{ id: string }>(tenant, 'select id from tool_calls where run_id = $1 limit 1', run)).id;
 }
 
+/** The id of a run's only queued call. */
+export async function queuedCallOf(tenant: Tenant, run: string): Promise<string> {
+  const found = await row<{ id: string }>(
+    tenant,
+    "select id from tool_calls where run_id = $1 and mode = 'queued'",
+    run,
+  );
+  return found.id;
+}
+
 /** What is kept of each call of a run, in order. */
 export function outputsOfRun(tenant: Tenant, run: string): Promise<{ output: unknown }[]> {
   return rows(tenant, 'select output from tool_calls where run_id = $1 order by step, place', run);

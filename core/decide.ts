@@ -131,7 +131,8 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   const unsent = queued.filter((call) => call.status === 'pending' && !call.sent);
   const inDoubt = limits.onUnknown === 'ask' ? unknown : [];
   const people = [...calls.filter((call) => call.status === 'awaiting_approval'), ...inDoubt, ...waits];
-  const asked = askedMeanwhile(people);
+  // Work elsewhere may ask, too.
+  const asked = askedMeanwhile([...people, ...queued.filter((call) => call.wait !== null)]);
   if (unsent.length > 0)
     return status === 'executing' ? { kind: 'await_calls', calls: unsent, asked } : { kind: 'resume' };
   // Work in progress elsewhere that reports its own end.

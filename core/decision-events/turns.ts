@@ -63,7 +63,7 @@ type WaitingFor = NonNullable<StatusChanged['payload']['waiting_for']>;
 /** What to show as awaited: waits that somebody can act on come first (approval, question, webhook), time last. */
 function waitingFor(calls: readonly CallState[], asking: string | undefined): WaitingFor {
   // If no call waits, a person is asked about a budget.
-  const isAsked = (call: CallState) => call.mode !== 'wait' || call.status === 'awaiting_approval';
+  const isAsked = (call: CallState) => call.status === 'awaiting_approval' || call.status === 'unknown';
   if (calls.length === 0) return { type: 'approval' };
   if (calls.some(isAsked)) return { type: 'approval', ...(asking !== undefined && { name: asking }) };
   for (const type of ['user', 'webhook', 'timer'] as const) {

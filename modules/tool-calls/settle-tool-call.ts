@@ -113,7 +113,8 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   const { call, attempt } = claim;
   if (settlement.status === 'retry') {
     const { waitMs, question } = settlement;
-    if (question !== undefined) return { change: askPerson(made, { ...settlement, question }), end: { kind: 'done' } };
+    if (question !== undefined)
+      return { change: askPerson(job, made, { ...settlement, question }), end: { kind: 'done' } };
     const calls = [giveUpAttempt(call, attempt, settlement)];
     return { change: { events: [], calls }, end: { kind: 'later', waitMs, attempt } };
   }
@@ -127,6 +128,7 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
 
 /** Work elsewhere asks a question: a person answers it like one of the agent. It is not looked at before that. */
 function askPerson(
+  job: ToolCallJob,
   { claim: { call, attempt, questionSeconds: seconds } }: MadeAttempt,
   asked: Extract<Settlement, { status: 'retry' }> & { question: string },
 ): AppendedChange {
@@ -137,6 +139,7 @@ function askPerson(
     events: [callEvent(call, { type: 'input.requested', payload })],
     waits: [{ id: call.id, turn_id: call.turn_id, type: 'user', name: null, seconds }],
     calls: [giveUpAttempt(call, attempt, pause)],
+    outbox: [turnJob(job)],
   };
 }
 

@@ -29,7 +29,9 @@ export async function answeredCall(
         retry_ms: 0,
       },
     ],
+    // The run asks nothing of it any more.
     outbox: [
+      turnJobOf(run),
       {
         id: newId(),
         queue: TOOL_CALLS.name,

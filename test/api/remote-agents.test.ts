@@ -164,13 +164,11 @@ describe('a remote agent over A2A', () => {
       const { waiting_for: wait } = await read(`/v1/runs/${run}`);
       return wait?.type === 'user' && wait.question === question;
     });
-  const answer = async (run: string, text: string): Promise<void> => {
-    const headers = { prefer: 'respond-async' };
-    const { status, text: said } = await api.call('POST', `/v1/runs/${run}/resume`, {
-      body: { answer: text },
-      headers,
-    });
-    assert.equal(status, 202, said);
+  /** Answers, and waits until the turn is over or something is asked again; its status by then. */
+  const answer = async (run: string, text: string): Promise<string> => {
+    const { status, json, text: said } = await api.call('POST', `/v1/runs/${run}/resume`, { body: { answer: text } });
+    assert.equal(status, 200, said);
+    return json.output.status;
   };
   const messages = () =>
     remote.seen
@@ -180,11 +178,12 @@ describe('a remote agent over A2A', () => {
   it('asks a person, as often as it needs to, and goes on with the answers', async () => {
     const run = await start('sdk', 'ask which one?');
     await asked(run, 'which one?');
-    await answer(run, 'ask really?');
+    await waitUntil('the run asks', async () => (await read(`/v1/runs/${run}`)).status === 'awaiting_human');
+    assert.equal(await answer(run, 'ask really?'), 'awaiting_human');
     await asked(run, 'really?');
     const { events } = await read(`/v1/runs/${run}/events?types=input.requested,signal.received&limit=50`);
     assert.equal(events.length, 3);
-    await answer(run, 'say the blue one');
+    assert.equal(await answer(run, 'say the blue one'), 'complete');
     const { status, output } = await ended(run);
     assert.deepEqual([status, output?.message], ['completed', 'the blue one']);
     const [first, ...replies] = messages();
@@ -196,6 +195,13 @@ describe('a remote agent over A2A', () => {
     assert.equal(new Set(replies.map(({ taskId }) => taskId)).size, 1);
     assert.equal(new Set(messages().map(({ messageId }) => messageId)).size, 3);
     assert.equal(remote.count('CancelTask'), 0);
+  });
+
+  it('asks whoever waits for the turn', async () => {
+    const { run_id: run } = await made(`/v1/agents/${agents['sdk']}/runs`, {});
+    const { output } = await made(`/v1/agents/${agents['sdk']}/runs/${run}/turns`, { input: { message: 'ask how?' } });
+    assert.equal(output.status, 'awaiting_human');
+    assert.equal((await read(`/v1/runs/${run}`)).waiting_for.question, 'how?');
   });
 
   it('asks without the secret that it was given', async () => {
@@ -220,8 +226,9 @@ describe('a remote agent over A2A', () => {
 
   it('is cancelled where nobody answers it, or nobody wants it any more', async () => {
     await register('hasty', { endpoint: `${remote.url}/rpc` }, {}, { approval_timeout_seconds: 1 });
-    const late = await ended(await start('hasty', 'ask anybody'));
-    assert.deepEqual([late.status, (await callOf(late.run_id)).error.code], ['failed', 'no_answer']);
+    const late = await start('hasty', 'ask anybody');
+    await waitUntil('the run fails', async () => (await read(`/v1/runs/${late}`)).status === 'failed');
+    assert.equal((await callOf(late)).error.code, 'no_answer');
     await waitUntil('the remote task is cancelled', () => remote.count('CancelTask') === 1);
     const run = await start('sdk', 'ask in vain');
     await asked(run, 'in vain');

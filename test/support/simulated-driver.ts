@@ -157,7 +157,10 @@ function waitForCalls(simulation: Simulation, { calls, asked }: Extract<Decision
   if (calls.length > 0 || state.status !== waiting) return emit(simulation, ...awaitCalls(state, asked));
   const clients = state.calls.filter((call) => call.wait?.type === 'tool_results' && !isSettled(call));
   assert.ok(clients.length === 0 || asked.length === 0, 'people are asked before the client has given its results');
-  if (asked.length > 0 && pick(2) === 1) return askedAct(simulation, asked);
+  const isAtWork = ({ mode, wait }: CallState) => (mode === 'queued' ? wait === null : wait?.type === 'child');
+  const work = state.calls.some((call) => !isSettled(call) && call.status === 'running' && isAtWork(call));
+  const isPending = madeByWorkers(state).some((call) => call.status === 'pending');
+  if (asked.length > 0 && (pick(2) === 1 || !(work || isPending))) return askedAct(simulation, asked);
   return othersAct(simulation);
 }
 
@@ -193,7 +196,10 @@ function madeByWorkers(state: RunState): CallState[] {
 
 /** Workers make some of their calls, or the client gives a result. */
 function othersAct(simulation: Simulation): void {
-  const made = madeByWorkers(simulation.state);
+  const made = madeByWorkers(simulation.state).filter((call) => call.wait === null);
+  const asks = made.find((call) => call.status === 'running');
+  if (asks && simulation.pick(8) === 7)
+    return emit(simulation, requestInput(simulation.state, { tool_call_id: asks.id, type: 'user' }));
   const isOfType = (type: string) => (call: CallState) => call.wait?.type === type && !isSettled(call);
   const clients = simulation.state.calls.filter(isOfType('tool_results'));
   const client = clients[0] ?? simulation.state.calls.find(isOfType('child'));

@@ -35,6 +35,7 @@ export function actOn(people: People, call: CallState): void {
 
 /** A signal answers, for this call alone or by its type, or time runs out. The client's results settle their call at once. */
 function answer({ emit, state, pick, nextId }: People, call: CallState, { type }: Wait): void {
+  const isElsewhere = call.mode === 'queued';
   const about = { tool_call_id: call.id };
   const how = { callId: call.id, attempt: 1, latencyMs: 1 };
   const succeeded = settledEvent({ ...how, settlement: { status: 'succeeded', output: 1 } });
@@ -43,7 +44,7 @@ function answer({ emit, state, pick, nextId }: People, call: CallState, { type }
     return emit(...fireTimer(state().turn?.id, { ...about, type }, type === 'timer' ? succeeded : failed));
   }
   if (type === 'child') return emit({ ...succeeded, actor: 'system' });
-  const forOne = type !== 'tool_results' && pick(2) === 1 ? about : {};
+  const forOne = isElsewhere || (type !== 'tool_results' && pick(2) === 1) ? about : {};
   emit({ type: 'signal.received', actor: 'user', payload: { signal_id: nextId(), type, payload: {}, ...forOne } });
   if (type === 'tool_results') emit({ ...succeeded, actor: 'user' });
 }

@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 library=$(find /usr/lib -name libfaketimeMT.so.1 -print -quit)
 [ -n "$library" ] || { echo 'libfaketime is missing: apt-get install faketime' >&2; exit 1; }
+[ -f dist/bench/bench/main.js ] || { echo 'the bench is not built: npm run bench -- --help builds it' >&2; exit 1; }
 work=$(mktemp -d)
 chmod 755 "$work" # Postgres runs as another user where this runs as root
 export DROVER_SERVICES_DIR=$work/services YEAR_CLOCK=$work/clock

@@ -1,4 +1,4 @@
-import { DroverError, forbidden, unauthorized } from '../../core/errors.ts';
+import { badRequest, DroverError, forbidden, unauthorized } from '../../core/errors.ts';
 import { requestRates } from '../../core/rate-limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { isLocalRequest } from '../../lib/is-local-request.ts';
@@ -48,6 +48,8 @@ type Tokens = Pick<Route, 'runToken' | 'namesCall' | 'threadToken' | 'tokenInQue
 async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps): Promise<Caller> {
   const header = ctx.get('authorization');
   const { token: inQuery } = ctx.query;
+  if (header !== '' && route.tokenInQuery && inQuery !== undefined)
+    throw badRequest('A token comes in the header Authorization or in the query, not in both.');
   if (header === '' && route.tokenInQuery && typeof inQuery === 'string') {
     return holderOf(ctx, route, { token: inQuery, deps });
   }

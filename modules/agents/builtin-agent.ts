@@ -10,3 +10,8 @@ export function isBuiltinAgent(id: string): boolean {
 export function refuseBuiltinAgent(id: string): void {
   if (isBuiltinAgent(id)) throw conflict('The built-in planner cannot be changed or deleted.');
 }
+
+/** The name of the built-in agent, which no table has; undefined for others. */
+export function builtinName(id: string): string | undefined {
+  return isBuiltinAgent(id) ? BUILTIN_PLANNER.definition.name : undefined;
+}

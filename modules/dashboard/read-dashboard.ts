@@ -17,6 +17,7 @@ import {
 import { hasErrorsIndex } from '../../db/errors-index.ts';
 import type { Tx } from '../../db/database.ts';
 import type { OwnUsageRow } from '../../db/own-model-calls.ts';
+import { builtinName } from '../agents/builtin-agent.ts';
 
 export type { FailedTurnRow, OwnUsageRow, QueueState, UsageRow };
 
@@ -63,7 +64,7 @@ export async function readAgentSums(
     tx,
     groups.map(({ key }) => key),
   );
-  return groups.map(({ key: id, sums }) => ({ id, name: names.get(id), sums }));
+  return groups.map(({ key: id, sums }) => ({ id, name: names.get(id) ?? builtinName(id), sums }));
 }
 
 /** Sums by model or tool, in total or by day. */

@@ -40,7 +40,11 @@ export async function expectSecretKeys(stores: Stores, dataDir: string | undefin
     if (!(error instanceof SecretUnreadableError)) throw error;
     const lacks = dataDir === undefined ? 'lacks' : `and ${join(dataDir, 'secret-key')} lack`;
     const remedy = 'that key, or both as in new,old until secrets:reencrypt has run (docs/secrets.md)';
-    throw new ConfigError('DROVER_SECRET_KEY', `${lacks} a key that secrets of this database are under`, remedy);
+    throw new ConfigError(
+      'DROVER_SECRET_KEY',
+      `${lacks} a key that this database was used with, so that secrets may be under it`,
+      remedy,
+    );
   }
 }
 

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, idOrExternal, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, print, printJson, printNext, printTable } from './print.ts';
 
 interface StoredFile {
@@ -27,16 +27,16 @@ export function addFiles(program: Command): void {
   const files = program.command('files').description('files of conversations');
   withPage(files.command('list'))
     .description('list files, newest first')
-    .option('--thread <id>', 'of this thread', id)
+    .option('--thread <id>', 'of this thread, by its id or ext:<external id>', idOrExternal)
     .action(list);
   withPlace(files.command('put'))
     .description('upload a file, and print its id')
     .argument('<path>', 'where it is')
-    .option('--thread <id>', 'goes with this thread', id)
+    .option('--thread <id>', 'goes with this thread, by its id or ext:<external id>', idOrExternal)
     .option('--type <type>', 'its MIME type, where its content does not say', '')
     .action(put);
   withPlace(files.command('get'))
-    .description('print the content of a file, or write it')
+    .description('print the content of a file, or write it; with --json, what is known of it')
     .argument('<id>', 'its id', id)
     .option('--out <path>', 'where to; nothing may be there')
     .action(get);
@@ -83,6 +83,8 @@ async function put(path: string, options: Shared & { thread?: string; type: stri
 
 async function get(file: string, { out, ...options }: Shared & { out?: string }): Promise<void> {
   await connected(options, async (client) => {
+    if (options.json) printJson(await client.get<StoredFile>(`/v1/files/${file}`));
+    if (options.json && out === undefined) return;
     const content = Readable.fromWeb(await client.download(`/v1/files/${file}/content`));
     if (out === undefined) await pipeline(content, process.stdout, { end: false });
     else await pipeline(content, createWriteStream(out, { flags: 'wx' }));

@@ -99,6 +99,11 @@ export function id(text: string): string {
   throw new InvalidArgumentError('It is not an id.');
 }
 
+/** The same, or `ext:` and the caller's own id. */
+export function idOrExternal(text: string): string {
+  return /^ext:./.test(text) ? text : id(text);
+}
+
 /** JSON on the command line. */
 export function json(text: string): unknown {
   const parsed = parse(text);

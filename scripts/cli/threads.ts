@@ -1,5 +1,6 @@
 /** `drover threads`: conversations with their messages and titles. */
 import type { Command } from 'commander';
+import { agentOf } from './named.ts';
 import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
 
@@ -39,7 +40,7 @@ export function addThreads(program: Command): void {
   const threads = program.command('threads').description('conversations, what was said in them, and their titles');
   withPage(threads.command('list'))
     .description('list threads, newest first')
-    .option('--agent <id>', 'of this agent', id)
+    .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
     .action(list);
   withPage(threads.command('show'), { limit: 10, of: 'how many turns' })
     .description('show a thread and what was said last')
@@ -57,8 +58,10 @@ export function addThreads(program: Command): void {
 }
 
 async function list({ agent, limit, cursor, ...options }: Shared & Page & { agent?: string }): Promise<void> {
-  const query = { limit: String(limit), cursor, agent_id: agent };
-  const answer = await connected(options, (client) => client.get<Listed>('/v1/threads', query));
+  const answer = await connected(options, async (client) => {
+    const query = { limit: String(limit), cursor, agent_id: agent && (await agentOf(client, agent)) };
+    return client.get<Listed>('/v1/threads', query);
+  });
   if (options.json) return printJson(answer);
   if (answer.threads.length === 0) return print('No threads.');
   printTable(

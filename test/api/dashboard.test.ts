@@ -322,6 +322,11 @@ describe('the dashboard', () => {
     );
     const { oldest_waiting_at: oldest, ...counts } = named.get('subtasks') as Record<string, unknown>;
     assert.deepEqual([counts, typeof oldest], [{ waiting: 1, active: 0, delayed: 1 }, 'string']);
+    const { agents } = await get('/v1/dashboard/agents');
+    assert.ok(
+      agents.some(({ name }: { name: string | null }) => name === 'planner'),
+      'the built-in agent has its name',
+    );
   });
 
   it('reads all that it shows by indexes', async () => {

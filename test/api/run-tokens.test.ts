@@ -68,6 +68,7 @@ describe('a token for a run', () => {
   it('in a query opens the stream alone, and a key in a query opens nothing', async () => {
     const { run } = await waiting();
     const key = await token(run, ['read']);
+    assert.equal(await statusOf('GET', `/v1/runs/${run}/stream?token=${key}`, {}), 400, 'which of the two is meant?');
     assert.equal(await statusOf('GET', `/v1/runs/${run}?token=${key}`, { key: null }), 401);
     assert.equal(await statusOf('GET', `/v1/runs/${run}/stream?token=${api.key}`, { key: null }), 401);
   });

@@ -115,6 +115,8 @@ describe('drover, the command line', function () {
     const file = out.trim();
     assert.match((await there('files', 'list')).out, new RegExp(`${file} +notes.txt +text/plain +14 +user`));
     assert.equal((await there('files', 'get', file)).out, 'kept in a file');
+    assert.equal(JSON.parse((await there('files', 'get', file, '--json')).out).filename, 'notes.txt');
+    assert.equal((await there('files', 'list', '--thread', 'ext:none')).code, 1);
     assert.equal((await there('files', 'get', file, '--out', to)).code, 0);
     assert.equal(readFileSync(to, 'utf8'), 'kept in a file');
     assert.equal((await there('files', 'delete', file)).out, `deleted: ${file}\n`);
@@ -134,6 +136,7 @@ describe('drover, the command line', function () {
     assert.equal((await there('threads', 'title', thread, 'One', '--key', key)).out, 'One\n', 'not shown, but changed');
     assert.equal((await there('threads', 'title', thread, 'A good one')).out, 'A good one\n');
     assert.match((await there('threads', 'list', '--agent', agent.id)).out, new RegExp(`${thread} +A good one +1`));
+    assert.match((await there('threads', 'list', '--agent', 'named')).out, new RegExp(thread));
     const other = (await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} })).json.thread_id;
     const first = await there('threads', 'list', '--agent', agent.id, '--limit', '1');
     const [, cursor = ''] = /^There are more: --cursor (\S+)$/m.exec(first.err) ?? [];

@@ -17,14 +17,16 @@ import type { Projection } from '../core/projections/projection.ts';
 /** Prefix of the comment of tables whose texts do not come from runs; the reason follows. */
 export const NO_CONTENT = 'No content of runs: ';
 
-/** Whether an answer stored for a key is about the run, or a turn of it. */
-const OF_RUN = `($1 in (response->>'run_id', response->>'new_run_id', response->>'id')
-  or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid))`;
+/** Whether an answer stored for a key is about the run itself. */
+const OF_RUN = `$1 in (response->>'run_id', response->>'id')`;
 
-/** The same, or about a task or handoff of the run. */
-const TELLS_OF_RUN = `${OF_RUN} or response->>'id' in (
+/**
+ * Whether an answer stored for a key shows the run, as that to a workflow does, or a task or handoff of it. An answer without
+ * an id of what it shows, as to a turn, has only ids, states and positions.
+ */
+const SHOWS_OF_RUN = `shown_id = any(array(select $1::text union all
   select id::text from tasks where $1::uuid in (run_id, workflow_id, parent_run_id) union all
-  select id::text from handoffs where $1::uuid in (source_run_id, target_run_id, returned_run_id, workflow_id))`;
+  select id::text from handoffs where $1::uuid in (source_run_id, target_run_id, returned_run_id, workflow_id)))`;
 
 /** Replaces texts of a task or handoff in such answers. */
 const BLANK = {
@@ -104,14 +106,14 @@ export const ERASERS: Readonly<Record<string, string>> = {
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1 and error is not null',
   // With their contents, unless other runs have the same.
   files: 'select erase_files_of_run($1)',
-  // Keys are looked up by name, so a day's are scanned. The digest stays: another request with the key is still refused.
+  // The digest stays: another request with the key is still refused.
   idempotency_keys: `update idempotency_keys set response = case when ${OF_RUN} then (
       select jsonb_object_agg(name, value) from jsonb_each(response) as e (name, value)
         where name in ('id', 'run_id', 'new_run_id', 'turn_id', 'thread_id', 'request_id', 'retried_from',
           'forked_from_run_id', 'status', 'effects'))
       -- A task or a handoff, with nothing in it.
       else (select jsonb_object_agg(name, coalesce(('${JSON.stringify(BLANK)}'::jsonb)->name, value)) from jsonb_each(response) as e (name, value)) end
-    where ${TELLS_OF_RUN}`,
+    where ${SHOWS_OF_RUN}`,
   // Last: the events define what the rows contained.
   run_log: 'select erase_run_events($1, $2::jsonb)',
 };
@@ -142,7 +144,7 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
     workflows: ['settings'],
   },
   'ids, and positions in logs': {
-    idempotency_keys: ['key'],
+    idempotency_keys: ['key', 'shown_id'],
     runs: ['lineage_base', 'traceparent'],
     tool_calls: ['tool_use_id', 'idempotency_key', 'traceparent'],
   },
@@ -178,11 +180,11 @@ function literal(value: string | object | null): string {
 }
 
 /**
- * Locks stored answers about a run until the transaction ends. Done before locking its thread and row, since reusing an
+ * Locks stored answers that show a run or its work until the transaction ends. Done before locking its thread and row, since reusing an
  * expired key locks in that order, too.
  */
 export async function holdAnswers(tx: Tx, runId: string): Promise<void> {
-  await tx.query(`select from idempotency_keys where ${TELLS_OF_RUN} order by route, key for update`, [runId]);
+  await tx.query(`select from idempotency_keys where ${SHOWS_OF_RUN} order by route, key for update`, [runId]);
 }
 
 const PAGE = 500;

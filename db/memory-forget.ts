@@ -150,7 +150,7 @@ export async function clearInRuns(
   await clearRemembered(tx, { ids, runs, told });
   await tx.query(
     `update idempotency_keys set response = response || case when response ? 'fragment_id' then $3::jsonb else $2::jsonb end
-      where response->>'id' = any($1::text[])`,
+      where shown_id = any($1::text[])`,
     [ids, JSON.stringify(NOTHING_OF_ENTRY), JSON.stringify(NOTHING_OF_FRAGMENT)],
   );
   await forgetInHandoffs(tx, { ids, runs });
@@ -193,9 +193,9 @@ async function forgetInHandoffs(
         from handoffs where source_run_id = any($1::uuid[])
           or source_run_id is null and task_id in (select id from tasks where workflow_id = any($1::uuid[]))
      ), changed as (update handoffs h set summary = g.summary from given g where h.id = g.id and h.summary <> g.summary
-        returning h.id, h.summary)
+        returning h.id::text as id, h.summary)
      update idempotency_keys k set response = k.response || jsonb_build_object('summary', c.summary)
-       from changed c where k.response->>'handoff_id' = c.id::text`,
+       from changed c where k.shown_id = c.id`,
     [runs, ids],
   );
 }

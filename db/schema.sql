@@ -377,8 +377,10 @@ table idempotency_keys row level security forced
   status integer
   response jsonb
   created_at timestamp with time zone not null default now()
+  shown_id text default (response ->> 'id'::text)
   constraint idempotency_keys_pkey PRIMARY KEY (tenant_id, route, key)
   CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING btree (created_at)
+  CREATE INDEX idempotency_keys_by_shown ON public.idempotency_keys USING btree (shown_id) WHERE (shown_id IS NOT NULL)
   policy maintenance_expire_keys for delete to drover_maintenance using true
   policy maintenance_find_old_keys for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)

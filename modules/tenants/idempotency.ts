@@ -27,7 +27,8 @@ export interface IdempotentAnswer<T> {
 /**
  * Does `work` once per `Idempotency-Key`, in the transaction that stores its answer: a failure or crash leaves nothing
  * behind, and concurrent requests with one key wait for the first. `store` replaces `body` in storage, for answers with
- * a secret. Throws a `DroverError`: 400 for a malformed key, 422 if the key came with another body.
+ * a secret. An answer with texts of a run has the `id` of what it shows, by which erasure finds it. Throws a `DroverError`:
+ * 400 for a malformed key, 422 if the key came with another body.
  */
 export async function idempotently<T>(
   context: Pick<ProcessContext, 'db'>,

@@ -4,6 +4,7 @@ import type { AgentDefinition } from '../core/definition.ts';
 import { LIMITS } from '../core/limits.ts';
 import { AGENT_STATUS, AGENT_TABLES } from './agents.ts';
 import type { Tx } from './database.ts';
+import { allHold } from './query-builder.ts';
 
 interface WorkerHealth {
   success_rate_7d?: number;
@@ -76,7 +77,7 @@ export async function listWorkers(
      from ${AGENT_TABLES} left join h on h.agent_id = a.id left join t on t.agent_id = a.id
      where a.workspace_id = $1 and ${isAway ? AWAY : PRESENT}
        and v.definition->'is_active' is distinct from 'false'::jsonb and ($3::uuid[] is null or a.id = any($3))
-       ${conditions.map((condition) => `and ${condition}`).join(' ')}
+       ${conditions.length > 0 ? `and ${allHold(conditions)}` : ''}
      order by a.id limit ${LIMITS.candidateAgents}`,
     [workspaceId, statuses, ids ?? null, ...skills],
   );

@@ -45,6 +45,17 @@ interface NewAgentVersion {
 export const AGENT_STATUS = `case when a.status in ('active', 'idle') and exists (
   select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
 
+/**
+ * Whether an agent has one of these statuses, which `parameter` stands for. That begins with what an index knows: the status in
+ * its row, or that it has tasks.
+ */
+export function hasStatus(statuses: readonly AgentStatus[], parameter: string): string {
+  const isStored = `a.status = any(${parameter})`;
+  const hasTasks = `a.id = any(array(select t.assigned_agent_id from tasks t where t.status in ('assigned', 'in_progress')))`;
+  const mayHave = statuses.includes('busy') ? `(${isStored} or ${hasTasks})` : isStored;
+  return `${mayHave} and (${AGENT_STATUS}) = any(${parameter})`;
+}
+
 const AGENT_COLUMNS = `
   a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.created_at as version_created_at, v.definition, v.content_hash, a.external_id, a.created_at, a.updated_at`;
 
@@ -136,7 +147,10 @@ export async function listAgents(tx: Tx, page: AgentFilter): Promise<Page<AgentR
     ['a.workspace_id', '=', page.workspaceId],
     ['a.id', '<', page.before],
   ]);
-  if (page.status) void query.whereRaw(`(${AGENT_STATUS}) = ?`, [page.status]);
+  if (page.status) {
+    const statuses = [page.status];
+    void query.whereRaw(hasStatus(statuses, ':statuses'), { statuses });
+  }
   if (page.metadata) void query.whereRaw(`v.definition->'metadata' @> ?::jsonb`, [JSON.stringify(page.metadata)]);
   return fetchSizedPage<AgentRow>(tx, query, { order: 'id desc', limit: page.limit });
 }

@@ -64,9 +64,9 @@ table agents row level security forced
   CREATE INDEX agents_beating ON public.agents USING btree (last_heartbeat_at) WHERE ((last_heartbeat_at IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'idle'::text])))
   CREATE UNIQUE INDEX agents_by_external_id ON public.agents USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
   CREATE UNIQUE INDEX agents_by_name ON public.agents USING btree (workspace_id, own_name) WHERE ((own_name = name) AND (status <> 'deprecated'::text))
-  CREATE INDEX agents_by_status ON public.agents USING btree (tenant_id, status)
   CREATE INDEX agents_by_tool_name ON public.agents USING btree (workspace_id, "left"(('run_'::text || regexp_replace(name, '[^A-Za-z0-9_-]'::text, '_'::text, 'g'::text)), 60) COLLATE "C") WHERE (status <> 'deprecated'::text)
   CREATE INDEX agents_named ON public.agents USING btree (workspace_id, name) WHERE (status <> 'deprecated'::text)
+  CREATE INDEX agents_of_status ON public.agents USING btree (tenant_id, status, id)
   CREATE INDEX agents_offline ON public.agents USING btree (offline_since) WHERE (status = 'offline'::text)
   CREATE INDEX agents_page ON public.agents USING btree (tenant_id, id)
   CREATE INDEX agents_suspended ON public.agents USING btree (tenant_id) WHERE (suspended_at IS NOT NULL)
@@ -1283,6 +1283,18 @@ table tool_calls row level security forced
   grant delete, insert, select, update to drover_app
   grant select to drover_maintenance
 
+table tool_permissions row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
+  tenant_id uuid not null
+  name text not null
+  tool_id uuid not null
+  version text not null
+  constraint tool_permissions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint tool_permissions_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tools(id)
+  constraint tool_permissions_pkey PRIMARY KEY (tenant_id, name, tool_id, version)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant insert, select to drover_app
+
 table tool_versions row level security forced
   comment 'No content of runs: what a tenant has set up, not what was said in a run'
   tool_id uuid not null
@@ -1551,6 +1563,7 @@ function insert_run_event() returns trigger executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
 function line_with_payload(line text, payload jsonb, version text) returns text executable by public
+function list_permissions() returns trigger executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
@@ -1559,6 +1572,7 @@ function note_model_outage(outage text, run uuid, problem jsonb, least_ms intege
 function note_probe_failure(outage text, outage_since timestamp with time zone, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public
 function payload_of_line(line text) returns jsonb executable by public
+function permissions_in(definition jsonb) returns SETOF text executable by public
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function read_run_page(p jsonb) returns jsonb executable by public

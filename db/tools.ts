@@ -2,7 +2,7 @@ import type { ToolDefinition } from '../core/tool.ts';
 import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
 import { fetchSizedPage, type Page } from './page-bytes.ts';
-import { selectFrom } from './query-builder.ts';
+import { allHold, selectFrom } from './query-builder.ts';
 
 /** A registered tool with its current definition. Built-in tools have no rows. */
 export interface ToolRow {
@@ -113,6 +113,8 @@ export async function findToolsByRemoteName(tx: Tx, plainNames: readonly string[
   );
 }
 
+const NEEDS = '(t.id, t.current_version) in (select k.tool_id, k.version from tool_permissions k where k.name = ?)';
+
 /** A page of registered tools, newest first. `permissions`: only tools that need all of these. */
 export async function listTools(
   tx: Tx,
@@ -123,10 +125,8 @@ export async function listTools(
     ['t.id', '<', page.before],
     ['t.name', '=', page.name],
   ]);
-  if (page.permissions !== undefined) {
-    const needed = page.permissions.map((name) => ({ name }));
-    void query.whereRaw(`v.definition->'permissions' @> ?::jsonb`, [JSON.stringify(needed)]);
-  }
+  const needed = [...new Set(page.permissions)];
+  if (needed.length > 0) void query.whereRaw(allHold(needed.map(() => NEEDS)), needed);
   return fetchSizedPage<ToolRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 

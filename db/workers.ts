@@ -2,7 +2,7 @@
 import type { AgentStatus } from '../core/agent-lifecycle.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import { LIMITS } from '../core/limits.ts';
-import { AGENT_STATUS, AGENT_TABLES } from './agents.ts';
+import { AGENT_STATUS, AGENT_TABLES, hasStatus } from './agents.ts';
 import type { Tx } from './database.ts';
 import { allHold } from './query-builder.ts';
 
@@ -55,7 +55,6 @@ const HEALTH = `
 
 const NO_HEALTH = `select null::uuid as agent_id, 0::numeric as runs, 0::numeric as done, 0::numeric as ms, 0::numeric as tokens where false`;
 
-const PRESENT = `(${AGENT_STATUS}) = any($2) and a.suspended_at is null`;
 const AWAY = `((${AGENT_STATUS}) = 'offline' or (${AGENT_STATUS}) = any($2) and a.suspended_at is not null)`;
 
 /** Agents of a workspace that take tasks, oldest first; at most `LIMITS.candidateAgents`. */
@@ -75,7 +74,7 @@ export async function listWorkers(
          'autonomy_level', v.definition->'autonomy_level', 'capabilities', v.definition->'capabilities', 'constraints', v.definition->'constraints',
          'health', v.definition->'health')) as definition
      from ${AGENT_TABLES} left join h on h.agent_id = a.id left join t on t.agent_id = a.id
-     where a.workspace_id = $1 and ${isAway ? AWAY : PRESENT}
+     where a.workspace_id = $1 and ${isAway ? AWAY : `${hasStatus(statuses, '$2')} and a.suspended_at is null`}
        and v.definition->'is_active' is distinct from 'false'::jsonb and ($3::uuid[] is null or a.id = any($3))
        ${conditions.length > 0 ? `and ${allHold(conditions)}` : ''}
      order by a.id limit ${LIMITS.candidateAgents}`,

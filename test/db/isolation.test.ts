@@ -25,6 +25,7 @@ const APPEND_ONLY = [
   'messages',
   'checkpoints',
   'agent_versions',
+  'tool_permissions',
   'tool_versions',
   'audit_log',
   'policy_versions',

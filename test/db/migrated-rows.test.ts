@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { findByName } from '../../db/agents.ts';
 import { migrate } from '../../db/migrate.ts';
+import { listTools } from '../../db/tools.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
-import { insertRun, insertThread } from '../support/stored-runs.ts';
+import { asOwner, insertRun, insertThread } from '../support/stored-runs.ts';
 
 for (const mode of MODES.filter((each) => each !== 'full')) {
   describe(`A migration of what was there before, in ${mode} mode,`, () => {
@@ -141,6 +142,41 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
           payload: { number: 2 },
         },
       ]);
+    });
+
+    it('knows what permissions the current versions of tools need, also those that a process of the release before publishes', async () => {
+      const tool = newId();
+      const publish = (version: string, permissions: object[]): [string, unknown[]] => [
+        `insert into tool_versions (tool_id, version, ordinal, tenant_id, definition, content_hash)
+           select $1, $2::text, coalesce(max(ordinal), 0) + 1, $3, jsonb_build_object('permissions', $4::jsonb), '' from tool_versions where tool_id = $1`,
+        [tool, version, tenant, JSON.stringify(permissions)],
+      ];
+      await test.database.asOwner(async (client) => {
+        await client.query(`drop trigger list_permissions on tool_versions; drop function list_permissions();
+          drop table tool_permissions; drop function permissions_in(jsonb);
+          drop index agents_of_status; create index agents_by_status on agents (tenant_id, status);
+          delete from schema_migrations where name = '0182-lists-by-what-they-have'`);
+        await asOwner(client, `insert into tenants (id, name) values ($1, 'tenant')`, [tenant]);
+        await asOwner(
+          client,
+          `insert into tools (id, tenant_id, name, status, current_version) values ($1, $2, 't', 'registered', '1.1.0')`,
+          [tool, tenant],
+        );
+        await asOwner(client, ...publish('1.0.0', [{ name: 'old' }]));
+        await asOwner(client, ...publish('1.1.0', [{ name: 'a' }, { name: 'b' }, { name: 'a' }]));
+      });
+      await migrate({ databaseUrl: undefined, dataDir: 'memory:' }, test.database);
+      const needing = (name: string) =>
+        test.database.withTenant(
+          tenant,
+          async (tx) => (await listTools(tx, { permissions: [name], limit: 9 })).rows.length,
+        );
+      assert.deepEqual([await needing('old'), await needing('a'), await needing('b')], [0, 1, 1]);
+      await test.database.withTenant(tenant, async (tx) => {
+        await tx.query(...publish('1.2.0', [{ name: 'b' }, { name: 'c' }]));
+        await tx.query(`update tools set current_version = '1.2.0' where id = $1`, [tool]);
+      });
+      assert.deepEqual([await needing('a'), await needing('b'), await needing('c')], [0, 1, 1]);
     });
 
     const threadOf = (id: string) =>

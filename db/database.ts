@@ -41,9 +41,14 @@ export interface Database {
   call<R extends object = Record<string, unknown>>(statement: NamedStatement): Promise<R[]>;
   /**
    * Throws if the database answers neither this nor other users of the pool within `timeoutMs`; `RefusesWritesError` if it is
-   * read-only.
+   * read-only. Where all connections wait for a lock, it asks over a spare one.
    */
   ping(timeoutMs: number): Promise<void>;
+  /**
+   * Runs a transaction that reads, like `asMaintenance`, under the rules of `ping`. Throws what `work` throws; `work` has not
+   * come to its end where the database answers only others.
+   */
+  inspect(timeoutMs: number, work: (tx: Tx) => Promise<void>): Promise<void>;
   /**
    * LISTENs, on a separate connection if there is more than one. Reconnects automatically, and then calls `onReconnect`, since
    * notifications may have been lost. Rejects if the first LISTEN fails. The returned function stops it.

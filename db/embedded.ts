@@ -78,7 +78,7 @@ function createDatabase({ pglite, lock, panic, options }: Parts): Database {
   const database: Database = {
     kind: 'pglite',
     tookOverLock: lock?.tookOver ?? false,
-    ...queriesOf({ app, maintenance }),
+    ...queriesOf({ app, maintenance, spare: maintenance }),
     listen: createListen(pglite, (text) => runStatement(app, { text })),
     async announceWorker(name) {
       await runStatement(queue, { text: ANNOUNCE_WORKER, values: [name] });

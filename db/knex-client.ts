@@ -113,6 +113,13 @@ export function hasOneConnection(knex: Knex): boolean {
   return (knex.client as KnexClient).config.settings.max === 1;
 }
 
+/** Whether every connection that the pool may have is in use or being opened. */
+export function isFull(knex: Knex): boolean {
+  const { pool, config } = knex.client as KnexClient;
+  if (pool === undefined || !('numUsed' in pool)) return false;
+  return pool.numUsed() + pool.numPendingCreates() >= config.settings.max;
+}
+
 /** Whether any statement was answered on a connection of the pool since then (`performance.now()`). */
 export function hasAnsweredSince(knex: Knex, sinceMs: number): boolean {
   return (knex.client as KnexClient).config.state.answeredAtMs >= sinceMs;

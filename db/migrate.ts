@@ -3,7 +3,7 @@ import createKnex from 'knex';
 import type { Knex } from 'knex';
 import type { ClientBase } from 'pg';
 import { DatabaseRoleError } from './database-errors.ts';
-import type { Database, DatabaseSettings } from './database.ts';
+import type { Database, DatabaseSettings, Tx } from './database.ts';
 import { openEmbedded } from './embedded.ts';
 import {
   applyFunctions,
@@ -43,21 +43,19 @@ export async function migrate(
 }
 
 /** Names of migrations of this release not applied to the database, and of function files that differ. */
-export async function pendingMigrations(database: Database): Promise<string[]> {
-  return database.asMaintenance(async (tx) => {
-    const exists = async (table: string) => {
-      const [row] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
-      return row?.found === true;
-    };
-    const applied = (await exists(HISTORY_TABLE))
-      ? await tx.query<{ name: string }>(`select name from ${HISTORY_TABLE}`)
-      : [];
-    const names = new Set(applied.map((row) => row.name));
-    const pending = (await listMigrations()).filter((name) => !names.has(name));
-    if (await isOfNewerBuild(applied)) return pending;
-    const functions = (await exists(FUNCTIONS_TABLE)) ? await tx.query<AppliedFunctions>(READ_FUNCTIONS) : [];
-    return [...pending, ...(await outdatedFunctions(functions)).map(({ name }) => name)];
-  });
+export async function pendingMigrations(tx: Tx): Promise<string[]> {
+  const exists = async (table: string) => {
+    const [row] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
+    return row?.found === true;
+  };
+  const applied = (await exists(HISTORY_TABLE))
+    ? await tx.query<{ name: string }>(`select name from ${HISTORY_TABLE}`)
+    : [];
+  const names = new Set(applied.map((row) => row.name));
+  const pending = (await listMigrations()).filter((name) => !names.has(name));
+  if (await isOfNewerBuild(applied)) return pending;
+  const functions = (await exists(FUNCTIONS_TABLE)) ? await tx.query<AppliedFunctions>(READ_FUNCTIONS) : [];
+  return [...pending, ...(await outdatedFunctions(functions)).map(({ name }) => name)];
 }
 
 /** Whether a newer build has migrated the database: its functions fit its schema, older ones may not. */

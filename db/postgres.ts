@@ -33,27 +33,27 @@ export async function openPostgres(
 ): Promise<Database> {
   const report = options.onError ?? (() => undefined);
   // Roles have separate pools, so that each connection assumes its role once, when opened.
-  const pool = <O extends ConnectionOwner>(owner: O, max: number) => {
-    return openPool({ connect: () => connectAs(owner, server.url, options) }, { owner, max, options });
-  };
+  const pool = <O extends ConnectionOwner>(owner: O, max: number, ...others: O[]) =>
+    openPool({ connect: () => connectAs(owner, server.url, options) }, { owners: [owner, ...others], max, options });
   const { poolUrl, poolSize } = server;
   const pools = [
     poolUrl === undefined
       ? pool('app', poolSize)
       : openPool(
           { connect: () => connectPooled(poolUrl, options), isPooled: true },
-          { owner: 'app', max: poolSize, options },
+          { owners: ['app'], max: poolSize, options },
         ),
     pool('maintenance', MAINTENANCE_POOL_SIZE),
-    pool('queue', QUEUE_POOL_SIZE),
+    // What the queue asks waits for no lock of Drover's tables, so that these connections are the spare ones as well.
+    pool<'queue' | 'maintenance'>('queue', QUEUE_POOL_SIZE, 'maintenance'),
   ] as const;
-  const [{ app }, { maintenance }, { queue }] = [pools[0].as, pools[1].as, pools[2].as];
+  const [{ app }, { maintenance }, { queue, maintenance: spare }] = [pools[0].as, pools[1].as, pools[2].as];
   const listener = new PostgresListener(() => new pg.Client(clientConfig(server.url, options)), report);
 
   const database: Database = {
     kind: 'postgres',
     tookOverLock: false,
-    ...queriesOf({ app, maintenance }),
+    ...queriesOf({ app, maintenance, spare }),
     listen: (channel, onPayload, onReconnect) => listener.listen(channel, onPayload, onReconnect),
     announceWorker: (name) => listener.announceWorker(name),
     queueConnection: () => createQueuePool((text, values) => runStatement(queue, { text, values }), database),
@@ -99,13 +99,13 @@ export async function withOwnerClient<T>(url: string, work: (client: ClientBase)
 
 function openPool<O extends ConnectionOwner>(
   connections: Pick<PoolSettings, 'connect' | 'isPooled'>,
-  { owner, max, options }: { owner: O; max: number; options: DatabaseOptions },
+  { owners, max, options }: { owners: O[]; max: number; options: DatabaseOptions },
 ): KnexPool<O> {
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
   const busy = `The database was busy: all ${max} connections were in use for ${checkoutTimeoutMs} ms.`;
   const away = `No answer from the database within ${checkoutTimeoutMs} ms, and none of ${max} connections is free.`;
   const times = { checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS };
-  return openKnexPool({ ...connections, ...times, max, busy, away }, [owner]);
+  return openKnexPool({ ...connections, ...times, max, busy, away }, owners);
 }
 
 async function connectAs(owner: ConnectionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {

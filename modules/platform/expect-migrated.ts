@@ -4,7 +4,7 @@ import { pendingMigrations } from '../../db/migrate.ts';
 
 /** Throws if migrations are pending, and says how to run them. */
 export async function expectMigrated(database: Database): Promise<void> {
-  const pending = await pendingMigrations(database);
+  const pending = await database.asMaintenance(pendingMigrations);
   if (pending.length === 0) return;
   const remedy = database.kind === 'pglite' ? 'Start Drover on its data directory first.' : MIGRATE_FIRST;
   throw new Error(`The database lacks ${pending.length} migrations. ${remedy}`);

@@ -1,6 +1,7 @@
 /** Whether a process is ready to work: the answer of `/readyz`. */
 import { DroverError } from '../../core/errors.ts';
 import { isOutOfConnections } from '../../db/database-errors.ts';
+import type { Tx } from '../../db/database.ts';
 import { pendingMigrations } from '../../db/migrate.ts';
 import { RefusesWritesError } from '../../lib/refuses-writes-error.ts';
 import type { ProcessContext } from '../process-context.ts';
@@ -30,12 +31,15 @@ export async function readinessOf(
   throw new DroverError('not-ready', 503, detail, { retryAfterSeconds: 2, extra: { checks } });
 }
 
-/** Pings database and queue, and checks that this build's migrations have run. */
+/**
+ * Pings database and queue, and checks that this build's migrations have run. A busy database that has no time to tell of
+ * its migrations has those with which the process has started.
+ */
 async function check({ db, queues }: ProcessContext): Promise<Checks> {
   const database = await stateOf(() => db.ping(CHECK_MS));
   const [queue, migrations] = await Promise.all([
     stateOf(() => queues.ping(CHECK_MS)),
-    database === 'ok' ? stateOf(() => assertMigrated(db)) : 'unknown',
+    database === 'ok' ? stateOf(() => db.inspect(CHECK_MS, assertMigrated)) : 'unknown',
   ]);
   // The ping used another pool's connection, or the last free one.
   if (migrations === 'away' || migrations === NO_CONNECTION)
@@ -57,7 +61,7 @@ async function stateOf(ask: () => Promise<unknown>): Promise<string> {
 
 class PendingError extends Error {}
 
-async function assertMigrated(db: ProcessContext['db']): Promise<void> {
-  const pending = await pendingMigrations(db);
+async function assertMigrated(tx: Tx): Promise<void> {
+  const pending = await pendingMigrations(tx);
   if (pending.length > 0) throw new PendingError(`pending: ${pending.join(', ')}`);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
 import { loadConfig } from '../../config.ts';
@@ -9,7 +10,7 @@ import { request, startTestApi, type TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';
 import { overDatabase } from '../support/over-database.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
-import { makeReadOnly } from '../support/queries/postgres.ts';
+import { holdTable, makeReadOnly, sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 for (const mode of MODES) {
@@ -113,6 +114,27 @@ if (MODES.includes('postgres')) {
         await busy;
       }
       assert.equal((await get('/v1/agents')).status, 200);
+    });
+
+    it('the process is ready where nobody is answered, since all wait for what others have locked', async () => {
+      const { context, apiKey: key } = platform;
+      const over = new AbortController();
+      const end = once(over.signal, 'abort');
+      const waiting: Promise<unknown>[] = [];
+      try {
+        // The lock ends with the session that has it.
+        await context.db.asOwner(async (holder) => {
+          await holdTable(holder, 'agents');
+          waiting.push(request(`${api.url}/v1/agents`, 'POST', { key, body: { name: 'late' } }));
+          await waitUntil('it waits', async () => (await sessionsWaitingIn(context.db, 'agents')).length > 0);
+          for (let each = 0; each < 4; each++) waiting.push(db.asMaintenance(() => end));
+          const ready = await request(`${api.url}/readyz`, 'GET', { key });
+          assert.deepEqual([ready.status, ready.json.checks?.database], [200, 'ok'], ready.text);
+        });
+      } finally {
+        over.abort();
+        await Promise.allSettled(waiting);
+      }
     });
   });
 }

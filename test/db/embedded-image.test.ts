@@ -32,7 +32,7 @@ describe('A new data directory', () => {
     assert.deepEqual(readdirSync(dataDir), ['pgdata']);
     const database = await open(dataDir);
     try {
-      assert.deepEqual(await pendingMigrations(database), []);
+      assert.deepEqual(await database.asMaintenance(pendingMigrations), []);
       const [, ...listing] = readFileSync('db/schema.sql', 'utf8').split('\n\n');
       assert.equal(await database.asOwner(describeSchema), listing.join('\n\n'));
       const tables = await rows<{ name: string }>(

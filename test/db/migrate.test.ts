@@ -28,9 +28,9 @@ describe('migrate', () => {
   it('brings an embedded database up to date, once', async () => {
     const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
     const database = await openDatabase(config);
-    assert.deepEqual(await pendingMigrations(database), NAMES);
+    assert.deepEqual(await database.asMaintenance(pendingMigrations), NAMES);
     assert.deepEqual(await migrate(config, database), NAMES);
-    assert.deepEqual(await pendingMigrations(database), []);
+    assert.deepEqual(await database.asMaintenance(pendingMigrations), []);
     assert.deepEqual(await migrate(config, database), []);
     await database.close();
   });
@@ -42,7 +42,7 @@ describe('migrate', () => {
         language sql as 'select'; update schema_functions set hash = 'another' where name = 'functions/model-rates.sql';
         update schema_functions set hash = 'another', release = '99.0.0' where name = 'functions/leases.sql'`),
     );
-    assert.deepEqual(await pendingMigrations(database), ['functions/model-rates.sql']);
+    assert.deepEqual(await database.asMaintenance(pendingMigrations), ['functions/model-rates.sql']);
     assert.deepEqual(await migrate(config, database), ['functions/model-rates.sql']);
     await backOffModelRate(database, 'a model', 60_000);
     assert.ok((await readModelBackOff(database, 'a model')) > 0, 'the old text is still there');
@@ -56,7 +56,7 @@ describe('migrate', () => {
       client.query(`insert into schema_migrations (name, batch, migration_time) values ('9999-future', 9, now());
         update schema_functions set hash = 'another'`),
     );
-    assert.deepEqual(await pendingMigrations(database), []);
+    assert.deepEqual(await database.asMaintenance(pendingMigrations), []);
     assert.deepEqual(await migrate(config, database), []);
     await close();
   });
@@ -79,7 +79,7 @@ function onPostgres(): void {
     const applied = await Promise.all([migrate(config), migrate(config), migrate(config)]);
     assert.deepEqual(applied.flat(), NAMES);
     const database = await openDatabase(config);
-    assert.deepEqual(await pendingMigrations(database), []);
+    assert.deepEqual(await database.asMaintenance(pendingMigrations), []);
     await database.close();
   });
 
@@ -137,7 +137,7 @@ function onPostgres(): void {
       const modest = configFor(asUser(own.url, user));
       assert.deepEqual(await migrate(modest), NAMES);
       const database = await openDatabase(modest);
-      assert.deepEqual(await pendingMigrations(database), []);
+      assert.deepEqual(await database.asMaintenance(pendingMigrations), []);
       await database.close();
       // Without the rights of the roles what the functions erase would be hidden from them.
       await withOwnerClient(own.url, (client) =>

@@ -69,7 +69,7 @@ describe('A worker with a port', () => {
   it('does not blame the migrations where the database has no connection left to ask for them', async () => {
     const { context } = platform;
     const refusal = Object.assign(new Error('too many connections for role "drover"'), { code: '53300' });
-    const db = Object.assign(Object.create(context.db), { asMaintenance: () => Promise.reject(refusal) });
+    const db = Object.assign(Object.create(context.db), { inspect: () => Promise.reject(refusal) });
     const detail = 'Not ready: database has no connection left, migrations unknown.';
     await assert.rejects(readinessOf({ ...context, db }, false), { status: 503, message: detail });
   });

@@ -32,15 +32,16 @@ export async function readinessOf(
 }
 
 /**
- * Pings database and queue, and checks that this build's migrations have run. A busy database that has no time to tell of
- * its migrations has those with which the process has started.
+ * Pings database and queue, and checks that this build's migrations have run: all at once, each for `CHECK_MS`. A busy
+ * database that has no time to tell of its migrations has those with which the process has started.
  */
 async function check({ db, queues }: ProcessContext): Promise<Checks> {
-  const database = await stateOf(() => db.ping(CHECK_MS));
-  const [queue, migrations] = await Promise.all([
+  const [database, queue, migrations] = await Promise.all([
+    stateOf(() => db.ping(CHECK_MS)),
     stateOf(() => queues.ping(CHECK_MS)),
-    database === 'ok' ? stateOf(() => db.inspect(CHECK_MS, assertMigrated)) : 'unknown',
+    stateOf(() => db.inspect(CHECK_MS, assertMigrated)),
   ]);
+  if (database !== 'ok') return { database, queue, migrations: 'unknown' };
   // The ping used another pool's connection, or the last free one.
   if (migrations === 'away' || migrations === NO_CONNECTION)
     return { database: migrations, queue, migrations: 'unknown' };

@@ -13,6 +13,8 @@ import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { holdTable, makeReadOnly, sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
+const SILENT = { database: 'away', queue: 'away', migrations: 'unknown' };
+
 for (const mode of MODES) {
   if (mode === 'embedded') continue;
   describe(`with Postgres or Redis away (${mode})`, () => {
@@ -61,6 +63,23 @@ for (const mode of MODES) {
       await waitUntil('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
       const again = await api.call('POST', '/v1/agents', { body: { name: 'b' } });
       assert.equal(again.status, 201, again.text);
+    }).timeout(60_000);
+
+    it('readiness is told within its time where neither Postgres nor Redis answers', async () => {
+      api.database?.setLatency(20_000);
+      api.redis?.setLatency(20_000);
+      const sinceMs = performance.now();
+      const ready = await api.call('GET', '/readyz');
+      const tookMs = performance.now() - sinceMs;
+      for (const proxy of [api.database, api.redis]) {
+        proxy?.setLatency(0);
+        await proxy?.cut();
+        await proxy?.restore();
+      }
+      assert.deepEqual([ready.status, ready.json.checks], [503, SILENT]);
+      // Each of the checks takes its two seconds, beside the others.
+      assert.ok(tookMs < 3500, `${tookMs} ms`);
+      await waitUntil('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
     }).timeout(60_000);
 
     if (mode !== 'full') return;

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { startTimer } from './start-timer.ts';
 
 /** A time limit is split into timers that run in turn: a process that stalls loses one of them, not all. */
 const PARTS = 8;
@@ -25,7 +26,7 @@ export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, me
 
 /** Combines a time limit with a caller's signal, and tells afterwards which of them fired. */
 export interface Deadline {
-  /** Fires when the time is up or the caller's signal fires. */
+  /** Fires when the time is up (after a standstill up to a second later, see `startTimer`) or the caller's signal fires. */
   signal: AbortSignal;
   /** Why it fired, or undefined while there is time. */
   ended(): 'timeout' | 'aborted' | undefined;
@@ -49,7 +50,7 @@ export function startDeadline(timeoutMs: number, parent: AbortSignal): Deadline 
   const onAbort = () => end('aborted');
   // Node warns of a leak from the eleventh listener on; many concurrent operations are no leak.
   setMaxListeners(0, parent);
-  const timer = setTimeout(end, Math.min(timeoutMs, 2 ** 31 - 1), 'timeout');
+  const timer = startTimer(timeoutMs, () => end('timeout'));
   if (parent.aborted) onAbort();
   else parent.addEventListener('abort', onAbort, { once: true });
   return {
@@ -57,7 +58,7 @@ export function startDeadline(timeoutMs: number, parent: AbortSignal): Deadline 
     ended: () => ended,
     remainingMs: () => Math.max(0, endsAt - performance.now()),
     clear: () => {
-      clearTimeout(timer);
+      timer.clear();
       parent.removeEventListener('abort', onAbort);
     },
   };

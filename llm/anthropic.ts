@@ -8,7 +8,7 @@ import type { AnswerDraft } from './anthropic-answer.ts';
 import { filesMadeIn } from './anthropic-files.ts';
 import { anthropicParams, withoutContainer, withoutThinking } from './anthropic-request.ts';
 import type { AnthropicParams } from './anthropic-request.ts';
-import { guardCall } from './call-guard.ts';
+import { guardCall, guardedBy } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError, withUsage } from './model-errors.ts';
@@ -24,7 +24,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
     baseURL: options.baseUrl ?? 'https://api.anthropic.com',
     maxRetries: 0,
     fetch: providerFetch,
-    timeout: timeoutMs,
+    ...guardedBy(timeoutMs),
     // The SDK logs text that it cannot parse, and that is message content.
     logLevel: 'off',
   });

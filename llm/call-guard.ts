@@ -1,3 +1,5 @@
+import { LONGEST_TIMER_MS, startTimer } from '../lib/start-timer.ts';
+
 /** `timeoutMs` for a whole call, `idleMs` for the longest silence in it. */
 export interface ProviderOptions {
   apiKey: string;
@@ -25,6 +27,15 @@ export interface CallGuard {
 const OVER = new DOMException('The call is over.', 'AbortError');
 
 /**
+ * Settings of an SDK whose calls are guarded. Its own limit would end the call after a standstill; it tells the server of it,
+ * and should tell the guard's.
+ */
+export function guardedBy(timeoutMs: number): { timeout: number; defaultHeaders: Record<string, string> } {
+  const seconds = String(Math.trunc(timeoutMs / 1000));
+  return { timeout: LONGEST_TIMER_MS, defaultHeaders: { 'x-stainless-timeout': seconds } };
+}
+
+/**
  * Combines everything that may end a model call into one signal. The SDKs' own timeout covers only the headers: a
  * stream that falls silent would hang for ever.
  */
@@ -38,17 +49,17 @@ export function guardCall(signal: AbortSignal, limits: { timeoutMs: number; idle
   const onAbort = (): void => end('aborted');
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
-  const total = setTimeout(() => end('timeout'), limits.timeoutMs);
-  const idle = setTimeout(() => end('timeout'), limits.idleMs);
+  const total = startTimer(limits.timeoutMs, () => end('timeout'));
+  const idle = startTimer(limits.idleMs, () => end('timeout'));
   return {
     signal: controller.signal,
-    touch: () => void idle.refresh(),
+    touch: idle.restart,
     cutOff: () => reason,
     drop: () => controller.abort(OVER),
     close: () => {
       signal.removeEventListener('abort', onAbort);
-      clearTimeout(total);
-      clearTimeout(idle);
+      total.clear();
+      idle.clear();
     },
   };
 }

@@ -3,7 +3,7 @@ import { _iterSSEMessages } from 'openai/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { AnswerPiece, StreamModel } from '../core/model.ts';
-import { guardCall } from './call-guard.ts';
+import { guardCall, guardedBy } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError, withUsage } from './model-errors.ts';
@@ -21,7 +21,7 @@ export function openaiModel(options: ProviderOptions): StreamModel {
     baseURL: options.baseUrl ?? 'https://api.openai.com/v1',
     maxRetries: 0,
     fetch: providerFetch,
-    timeout: timeoutMs,
+    ...guardedBy(timeoutMs),
     // The SDK logs what it cannot parse, and that is message content.
     logLevel: 'off',
   });

@@ -15,7 +15,7 @@ import { SecretUnreadableError } from '../core/secret-box.ts';
 import { ABORTED_UNSENT, TOO_LATE } from '../core/tool.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { bytesOf } from '../core/tool-output.ts';
-import { startDeadline } from '../lib/deadline.ts';
+import { startTimer } from '../lib/start-timer.ts';
 import type { DomainFunctions } from './builtin/builtin-type.ts';
 import { EgressError } from './egress-error.ts';
 import type { Egress } from './egress.ts';
@@ -241,11 +241,14 @@ async function within(
 ): Promise<ToolOutcome> {
   if (attempt.signal.aborted) return ABORTED_UNSENT;
   if (attempt.maySend?.() === false) return TOO_LATE;
-  const backstop = startDeadline(attempt.timeoutMs + GRACE_MS, new AbortController().signal);
+  let clear: () => void = () => undefined;
   const late = new Promise<ToolOutcome>((resolve) => {
-    backstop.signal.addEventListener('abort', () => {
-      resolve({ kind: 'lost', code: 'timeout', message: `The tool did not answer within ${attempt.timeoutMs} ms.` });
-    });
+    const message = `The tool did not answer within ${attempt.timeoutMs} ms.`;
+    // In two steps, so that it ends after the transport's own limit also where a standstill has put that off.
+    const onLimit = () => {
+      ({ clear } = startTimer(GRACE_MS, () => resolve({ kind: 'lost', code: 'timeout', message })));
+    };
+    ({ clear } = startTimer(attempt.timeoutMs, onLimit));
   });
   try {
     return await Promise.race([work(), late]);
@@ -254,7 +257,7 @@ async function within(
     // At an unknown point: the effect may have happened.
     return { kind: 'lost', code: 'internal', message: 'An internal fault ended the call.' };
   } finally {
-    backstop.clear();
+    clear();
   }
 }
 

@@ -22,9 +22,10 @@ export function pinnedConnector(route: Route, state: { connected: boolean }): bu
   return (options, callback) => {
     openSocket(route, options).then(
       (socket) => {
-        if (route.maySend?.() === false) {
+        const late = tooLate(route);
+        if (late) {
           socket.destroy();
-          callback(new EgressError('unreached', 'nothing was sent: it was too late by then', { sent: false }), null);
+          callback(late, null);
           return;
         }
         state.connected = true;
@@ -33,6 +34,14 @@ export function pinnedConnector(route: Route, state: { connected: boolean }): bu
       (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
     );
   };
+}
+
+/** After a standstill the deadline waits for what was sent in time, and nothing more is sent. */
+function tooLate({ deadline, maySend }: Route): EgressError | undefined {
+  const isOver = deadline.remainingMs() === 0;
+  if (!isOver && maySend?.() !== false) return undefined;
+  const code = isOver ? 'timeout' : 'unreached';
+  return new EgressError(code, 'nothing was sent: it was too late by then', { sent: false });
 }
 
 async function openSocket(route: Route, options: buildConnector.Options): Promise<Socket> {

@@ -3,14 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { promisify } from 'node:util';
 import { startDeadline, withDeadline } from '../../lib/deadline.ts';
+import { busyFor } from '../support/busy-for.ts';
 
 const MESSAGE = 'too late';
-
-/** Holds the whole process up. */
-function busyFor(ms: number): void {
-  const untilMs = performance.now() + ms;
-  while (performance.now() < untilMs);
-}
 
 describe('withDeadline', () => {
   it('gives what has come in time, and refuses what has not', async () => {

@@ -11,6 +11,7 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { ABORTED_UNSENT, TOO_LATE, type ToolAttempt, type ToolOutcome } from '../../core/tool.ts';
 import { raceSignal, startDeadline } from '../../lib/deadline.ts';
 import type { Deadline } from '../../lib/deadline.ts';
+import { LONGEST_TIMER_MS } from '../../lib/start-timer.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { ServerBackOffError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
@@ -105,11 +106,11 @@ async function request(
   { attempt, deadline }: Running,
 ): Promise<Answered> {
   if (deadline.ended() === 'aborted') return ABORTED_UNSENT;
-  if (deadline.ended() || attempt.maySend?.() === false) return TOO_LATE;
+  if (deadline.remainingMs() === 0 || attempt.maySend?.() === false) return TOO_LATE;
   const meta = { _meta: metaOf(attempt) };
   const options = (signal: AbortSignal) => ({
     signal,
-    timeout: Math.min(attempt.timeoutMs + 60_000, 2 ** 31 - 1),
+    timeout: LONGEST_TIMER_MS,
     ...(attempt.onProgress && { onprogress: attempt.onProgress }),
   });
   try {

@@ -2,6 +2,7 @@
 import type { BusMessage } from '../../../bus/bus.ts';
 import type { Context } from '../../governance/context.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { LONGEST_TIMER_MS } from '../../../lib/start-timer.ts';
 import type { WatchedThing } from '../../run-log/watch-positions.ts';
 
 /** Shown live and not stored: a piece of an answer, or a call's progress. */
@@ -79,9 +80,6 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
     },
   };
 }
-
-/** The longest delay of a timer. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Buffers deltas for a reader that may be slow: beyond a number of characters, drops the rest of the answer or call. */
 function keepDeltas() {

@@ -1,5 +1,5 @@
 /** Settles an attempt: commits its ledger row and event together. */
-import { settledEvent } from '../../core/decision-events/tool-calls.ts';
+import { settledEvent, type SettledAs } from '../../core/decision-events/tool-calls.ts';
 import { isTerminal } from '../../core/events.ts';
 import { settleForGood, type Settlement } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
@@ -7,7 +7,7 @@ import type { ClaimResult } from '../../db/claim-run.ts';
 import { lockToolCall } from '../../db/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { reportEvents } from '../run-log/report-events.ts';
-import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
+import { settlementChange, withinOutputLimit, type OutputRoom } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { endOf, type AttemptEnd, type MadeAttempt } from './attempt.ts';
@@ -76,7 +76,7 @@ export async function settleLostCall(context: Context, job: ToolCallJob, made: M
     if (now?.attempt !== made.claim.attempt) return null;
     if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
-    if (isTerminal(run.status)) return settledForGood(made);
+    if (isTerminal(run.status)) return settledForGood(made, { storedBytes: run.output_bytes, limitBytes });
     // The run's next driver settles the call, in its own commit.
     isUnderWay = true;
     return null;
@@ -95,13 +95,11 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
     const room = { storedBytes: run.output_bytes, limitBytes };
-    const settlement = withinOutputLimit(made.settlement, room);
     if (isTerminal(run.status)) {
-      const limited = { ...made, ...(settlement !== made.settlement && { settlement }) };
-      end = endOf(limited);
-      return settledForGood(limited);
+      end = endOf(made);
+      return settledForGood(made, room);
     }
-    const next = toSettlement(job, { ...made, settlement });
+    const next = toSettlement(job, { ...made, settlement: withinOutputLimit(made.settlement, room) });
     end = next.end;
     return next.change;
   });
@@ -147,8 +145,11 @@ function askPerson(
 const GRACE_SECONDS = 600;
 
 /** The log of an ended run is closed; only the ledger is updated. */
-function settledForGood({ claim, outcome, latencyMs }: MadeAttempt): AppendedChange {
-  const settlement = settleForGood(outcome, { ...claim.call, attempt: claim.attempt });
+function settledForGood({ claim, outcome, latencyMs }: MadeAttempt, room: OutputRoom): AppendedChange {
+  const settlement: SettledAs = withinOutputLimit(
+    settleForGood(outcome, { ...claim.call, attempt: claim.attempt }),
+    room,
+  );
   const how = { callId: claim.call.id, attempt: claim.attempt, settlement, latencyMs };
   return { events: [], calls: [settlementChange(how)] };
 }

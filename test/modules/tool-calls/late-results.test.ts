@@ -22,6 +22,33 @@ interface LateCall {
   answer: () => void;
 }
 
+/** Outputs of runs come to their limit at once. */
+function full({ context }: Engine): Context {
+  return { ...context, config: { ...context.config, runOutputBytes: 10 } };
+}
+
+/** Who works here does not hear of the end of runs. */
+function deaf(context: Context): Context {
+  return { ...context, bus: { ...context.bus, subscribe: () => () => undefined } };
+}
+
+/** A call under way by a worker that does not hear of the end of its run. */
+async function unheardCall(engine: Engine, body: unknown, within = engine.context): Promise<LateCall> {
+  const agent = await engine.agent({}, [{ name: 'charge' }]);
+  engine.say((request) => use({ name: offered(request, 'charge') }));
+  const working = door();
+  engine.toolsAnswer(async () => {
+    await working.pass();
+    return { status: 200, body };
+  });
+  const { run } = await engine.start(agent, 'charge it');
+  await engine.drive(run);
+  const making = engine.makeCalls(run, deaf(within));
+  await working.reached;
+  await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+  return { run, making, answer: working.open };
+}
+
 describe('A result that comes later than the lease of its call', () => {
   let engine: Engine;
   before(async () => {
@@ -124,13 +151,12 @@ describe('A result that comes later than the lease of its call', () => {
   }
 
   it('is not kept where the outputs of the run have come to their limit, nor is one that a person tells', async () => {
-    const { context } = engine;
-    const full = { ...context, config: { ...context.config, runOutputBytes: 10 } };
-    const { run, making, answer } = await unknownCall({}, { within: full });
+    const within = full(engine);
+    const { run, making, answer } = await unknownCall({}, { within });
     const [approval] = await approvalsOfRun(engine, run);
     assert.ok(approval);
     const told = { decision: 'happened' as const, result: { charged: true } };
-    await assert.rejects(decideApproval(full, { tenantId: engine.tenantId, id: approval.id }, told), { status: 409 });
+    await assert.rejects(decideApproval(within, { tenantId: engine.tenantId, id: approval.id }, told), { status: 409 });
     answer();
     await making;
     const call = await callOf(run);
@@ -156,7 +182,7 @@ describe('A result that comes later than the lease of its call', () => {
       const body = { said: 'of the erased '.repeat(100_000) };
       const { run, making, answer } = isUnknown
         ? await unknownCall({ on_unknown: 'fail' }, { answered: { status: 200, body } })
-        : await unheardCall(body);
+        : await unheardCall(engine, body);
       assert.equal(await eraseRun(engine.context, engine.caller, { id: run, dependents: false }), true);
       answer();
       await making;
@@ -166,23 +192,14 @@ describe('A result that comes later than the lease of its call', () => {
     });
   }
 
-  /** A call under way by a worker that does not hear of the end of its run. */
-  async function unheardCall(body: unknown): Promise<LateCall> {
-    const agent = await engine.agent({}, [{ name: 'charge' }]);
-    engine.say((request) => use({ name: offered(request, 'charge') }));
-    const working = door();
-    engine.toolsAnswer(async () => {
-      await working.pass();
-      return { status: 200, body };
-    });
-    const { run } = await engine.start(agent, 'charge it');
-    await engine.drive(run);
-    const { bus } = engine.context;
-    const making = engine.makeCalls(run, { ...engine.context, bus: { ...bus, subscribe: () => () => undefined } });
-    await working.reached;
-    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
-    return { run, making, answer: working.open };
-  }
+  it('is not kept beyond the limit of the outputs of its run where that ends while the call is made', async () => {
+    const { run, making, answer } = await unheardCall(engine, { charged: true }, full(engine));
+    answer();
+    await making;
+    const call = await callOf(run);
+    assert.deepEqual([call.status, call.code], ['failed', 'run_output_limit']);
+    assert.doesNotMatch(JSON.stringify(call.output), /charged/);
+  });
 
   it('settles the call as failed where the tool says that it has failed', async () => {
     const { run, making, answer } = await unknownCall({}, { answered: { status: 422, body: { why: 'no money' } } });
@@ -282,9 +299,11 @@ describe('A result that comes later than the lease of the driver that makes the 
   const callOf = (run: string) => callOfRun(engine, run);
 
   /** A call under way by a driver that everybody takes for dead. */
-  async function drivenCall(
-    within = engine.context,
-  ): Promise<{ run: string; driving: Promise<string>; answer: () => void }> {
+  async function drivenCall(within = engine.context): Promise<{
+    run: string;
+    driving: Promise<string>;
+    answer: () => void;
+  }> {
     const agent = await engine.agent({}, [{ name: 'charge', execution: { inline: true } }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
     const working = door();

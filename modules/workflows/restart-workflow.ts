@@ -33,11 +33,14 @@ import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-r
 import { requireRetryable, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
 import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
 
+/** Levels of autonomy do not matter: all that is run again is run by the current versions of the agents, as in a new workflow. */
+type Again<R> = Omit<R, 'mayRaiseAutonomy'>;
+
 /**
  * Retries a failed workflow. Throws 409 if it has not failed, if its thread has gone on, or if an unfinished part of it
  * is erased.
  */
-export async function retryWorkflow(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
+export async function retryWorkflow(context: Context, request: Again<RetryRun>): Promise<IdempotentAnswer<RetriedRun>> {
   return announced(context, request, async (tx) => {
     const { original } = await requireRetryable(tx, request.runId);
     const made = await restart(context, tx, {
@@ -57,7 +60,10 @@ export async function retryWorkflow(context: Context, request: RetryRun): Promis
  * answer if it completed. Only `rerunEffects` repeats subtasks. Throws 400 for a state or a checkpoint, since a
  * workflow's tasks alone say what is done; 409 if it has not ended.
  */
-export async function replayWorkflow(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
+export async function replayWorkflow(
+  context: Context,
+  request: Again<ReplayRun>,
+): Promise<IdempotentAnswer<ReplayedRun>> {
   checkReplay(request);
   const { mode, rerunEffects, by } = request;
   return announced(context, request, async (tx) => {
@@ -81,7 +87,7 @@ export async function replayWorkflow(context: Context, request: ReplayRun): Prom
   });
 }
 
-function checkReplay({ checkpointId, modified, config }: ReplayRun): void {
+function checkReplay({ checkpointId, modified, config }: Again<ReplayRun>): void {
   const fault = (path: string, message: string) => badRequest(`${path} ${message}`, [{ path, message }]);
   if (checkpointId !== 'start')
     throw fault('body.checkpoint_id', 'must be "start": a workflow is replayed from its beginning');

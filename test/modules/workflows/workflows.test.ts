@@ -270,7 +270,6 @@ describe('The scheduler of a workflow', () => {
       runId: id,
       requestedBy: undefined,
       idempotency,
-      mayRaiseAutonomy: true,
       traceparent: undefined,
     };
     const { run_id: again } = (await retryWorkflow(engine.context, request)).body;
@@ -448,7 +447,6 @@ describe('The scheduler of a workflow', () => {
       tenantId: engine.tenantId,
       runId: id,
       idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
-      mayRaiseAutonomy: true,
       traceparent: undefined,
     });
     const next = again.body.new_run_id;

@@ -1,6 +1,6 @@
 /** Approvals, and signals to waiting runs. */
 import { z } from 'zod';
-import { badRequest, conflict, forbidden } from '../core/errors.ts';
+import { conflict, forbidden } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import type { Caller } from '../core/caller.ts';
 import { hasScope } from '../core/scopes.ts';
@@ -16,7 +16,7 @@ import { checkedKey, chooseOnce } from '../modules/tenants/idempotency.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { nextOf, pageFields, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
-import { idParam } from './kit/validate.ts';
+import { checkPart, idParam } from './kit/validate.ts';
 import { readRun, type RunView } from '../modules/runs/read-runs.ts';
 import { decisionBody, toDecision } from './runs/decision-schema.ts';
 import { defineRunRoutes, runParams } from './runs/run-access.ts';
@@ -159,7 +159,7 @@ const signal = defineRunRoutes({
     const id = body.id ?? checkedKey(idempotency);
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
-      const { approval_id: given, ...decided } = parse(approvalPayload, body.payload);
+      const { approval_id: given, ...decided } = checkPayload(approvalPayload, body);
       // The same one when the signal comes again, whatever the run waits for by then.
       const request = { ...idempotency, key: id && digestOf(id) };
       const approval_id = given ?? (await chooseOnce(context, request, () => approvalMeant(run, name)));
@@ -173,11 +173,11 @@ const signal = defineRunRoutes({
     const digest = id === undefined ? undefined : digestOf({ ...body, id: undefined });
     const sent = { tenantId: caller.tenantId, runId: params.run, id, digest };
     if (type === 'tool_results') {
-      const results = parse(toolResultsPayload, body.payload);
+      const results = checkPayload(toolResultsPayload, body);
       const posted = await postResults(context, { ...sent, results, requestedBy: caller.keyId });
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
-    const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
+    const payload = type === 'user' ? checkPayload(userPayload, body) : body.payload;
     const posted = await postSignal(context, { ...sent, type, name, payload, requestedBy: caller.keyId });
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
@@ -197,14 +197,8 @@ function approvalMeant({ approvals }: RunView, name: string | undefined): string
   );
 }
 
-function parse<T extends z.ZodType>(schema: T, payload: unknown): z.output<T> {
-  const parsed = schema.safeParse(payload ?? {});
-  if (parsed.success) return parsed.data;
-  const errors = parsed.error.issues.map(({ path, message }) => ({
-    path: ['body.payload', ...path].join('.'),
-    message,
-  }));
-  throw badRequest('body.payload does not fit the type of the signal.', errors);
+function checkPayload<T extends z.ZodType>(schema: T, { payload }: z.output<typeof signalBody>): z.output<T> {
+  return checkPart(schema, payload ?? {}, 'body.payload');
 }
 
 export const APPROVAL_ROUTES: readonly Route[] = [list, get, decide, ...signal];

@@ -161,7 +161,7 @@ function collect(reading: Reading, read: (given: readonly [string, string][]) =>
 function fieldsOf(given: readonly [string, string][]): Fields {
   const twice = given.find(([name], index) => given.findIndex(([other]) => other === name) < index);
   if (twice) throw badRequest(`The field "${twice[0]}" is there twice.`);
-  return checkPart(uploadFields, Object.fromEntries(given), 'body') as Fields;
+  return checkPart(uploadFields, Object.fromEntries(given), 'body');
 }
 
 function pending<T>(): Pending<T> {

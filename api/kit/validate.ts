@@ -36,7 +36,11 @@ export function checkParams(schema: z.ZodType | undefined, ctx: ApiContext): unk
 }
 
 /** Parses a part of the request. Throws 400 with all faults, by paths such as `body.config.max_turns`. */
-export function checkPart(schema: z.ZodType, value: unknown, where: 'query' | 'body'): unknown {
+export function checkPart<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+  where: 'query' | 'body' | 'body.payload',
+): z.output<T> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.flatMap((issue) => faultsOf(issue, [where])).slice(0, MAX_ERRORS);

@@ -95,6 +95,24 @@ describe('what a run waits for', () => {
     assert.equal(await approve({}), 409);
   });
 
+  it('says of a signal what in its payload does not fit, and why', async () => {
+    const { id } = await waiting('call calculator {"expression":"1+1"}', ['approval'], { autonomy_level: 0 });
+    const refusals: [type: string, payload: unknown, path: string, message: string][] = [
+      ['tool_results', { tool_results: [{}] }, 'tool_results.0.tool_use_id', 'is required'],
+      ['tool_results', { tool_result: [] }, 'tool_results', 'is required'],
+      ['tool_results', 'done', '', 'expected array or object'],
+      ['user', {}, 'message', 'is required'],
+      ['user', { massage: 'yes', message: 'yes' }, 'massage', 'is not a known field; did you mean message?'],
+      ['approval', { decision: 'approve', approval_id: 'first' }, 'approval_id', 'must be a UUID'],
+    ];
+    for (const [type, payload, field, message] of refusals) {
+      const { status, json } = await api.call('POST', `/v1/runs/${id}/signals`, { body: { type, payload } });
+      const path = field === '' ? 'body.payload' : `body.payload.${field}`;
+      assert.equal(status, 400);
+      assert.deepEqual([json.errors[0], json.detail], [{ path, message }, `${path} ${message}`]);
+    }
+  });
+
   it('has why a person is asked about a budget, in a session as well', async () => {
     const { json: agent } = await post('/v1/agents', { name: newName('spender'), tools: ['calculator'] });
     const budget = { agent_id: agent.id, name: 'small', period: 'total', max_tokens: 1_000_000, soft_limit: 0.000_001 };

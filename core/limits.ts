@@ -241,6 +241,8 @@ export const LIMITS = {
   /** Runs that one request cancels, or retries, by a filter. */
   cancelRuns: 200,
   retryRuns: 200,
+  /** How long a request looks for runs that it may retry, in ms. */
+  retryLookMs: 10_000,
   /** Attempts of one delivery to a webhook; hours of failure after which a webhook is disabled; days that deliveries are kept. */
   webhookAttempts: 12,
   webhookFailingHours: 72,

@@ -206,7 +206,7 @@ export interface RunFilter {
   changedSince?: string | undefined;
   /**
    * Only runs that are the last unerased of their thread, that work for no other run (as children of a workflow do), and whose
-   * agent takes new runs.
+   * agent and session take new runs.
    */
   isRetryable?: boolean | undefined;
   /** Only runs before this one; lists are newest first. */
@@ -216,7 +216,8 @@ export interface RunFilter {
 
 const RETRYABLE = `r.parent_task_id is null and r.erased_at is null
   and not exists (select from runs l where l.thread_id = r.thread_id and l.thread_place > r.thread_place and l.erased_at is null)
-  and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
+  and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')
+  and not exists (select from sessions s where s.id = r.thread_id and s.archived_at is not null)`;
 
 /** A page of runs, newest first: those of a thread by their places on it. An index serves each filter. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<Page<RunView & { thread_place: number }>> {

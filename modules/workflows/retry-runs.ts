@@ -42,7 +42,8 @@ interface RetryRequest {
  * Retries the failed (or, if asked for, cancelled) runs of the caller's workspace that match the filter, newest first, at most
  * `LIMITS.retryRuns`. Each has its own transaction; runs whose thread has gone on, as after a retry, are left out, so that a
  * repeated request continues an interrupted one. Under an `Idempotency-Key` it continues with the runs that matched at first:
- * they are stored before the first is retried, and then each with its new run.
+ * they are stored before the first is retried, and then each with its new run. Where none of those that match may be retried,
+ * by this key for instance, it looks at the ones before them.
  */
 export async function retryRuns(
   context: Context,
@@ -50,23 +51,45 @@ export async function retryRuns(
   request: RetryRequest,
 ): Promise<IdempotentAnswer<RetriedRuns | MatchingRuns>> {
   const { idempotency, isDryRun } = request;
-  const choose = (tx: Tx) => chooseRuns(tx, caller, request);
-  if (isDryRun) return idempotently(context, idempotency, async (tx) => ({ status: 200, body: await choose(tx) }));
+  if (isDryRun) {
+    return idempotently(context, idempotency, async (tx) => ({
+      status: 200,
+      body: await chooseRuns(tx, caller, request),
+    }));
+  }
   const earlier = await recallAnswer(context, idempotency);
   if (earlier) return earlier as IdempotentAnswer<RetriedRuns>;
-  const chosen = await chooseOnce(context, idempotency, choose);
-  const runs = await retryEach(context, caller, { ...request, runIds: chosen.run_ids });
-  const body = { retried: runs.length, runs, more: chosen.more };
+  const body = await retryFirst(context, caller, request);
   return idempotently(context, idempotency, () => Promise.resolve({ status: 200, body }));
 }
 
-async function chooseRuns(tx: Tx, caller: Caller, { filter, isDryRun }: RetryRequest): Promise<MatchingRuns> {
+async function retryFirst(context: Context, caller: Caller, request: RetryRequest): Promise<RetriedRuns> {
+  const { idempotency } = request;
+  const endsAtMs = performance.now() + LIMITS.retryLookMs;
+  let before: string | undefined;
+  for (let round = 1; ; round += 1) {
+    const once = round === 1 ? idempotency : { ...idempotency, route: `${idempotency.route} (${round})` };
+    const { run_ids: runIds, more } = await chooseOnce(context, once, (tx) =>
+      chooseRuns(tx, caller, { ...request, before }),
+    );
+    const runs = await retryEach(context, caller, { ...request, runIds });
+    if (runs.length > 0 || !more || performance.now() > endsAtMs) return { retried: runs.length, runs, more };
+    before = runIds.at(-1);
+  }
+}
+
+async function chooseRuns(
+  tx: Tx,
+  caller: Caller,
+  { filter, isDryRun, before }: RetryRequest & { before?: string | undefined },
+): Promise<MatchingRuns> {
   const { workspaceId } = caller;
   const { status = ['failed'], ...rest } = filter;
   const details = { filter: { ...rest, status } };
   // The request is audited before it retries the first run.
-  if (!isDryRun) await recordAudit(tx, caller, { action: 'runs.retried', target: ['workspace', workspaceId], details });
-  const wanted = { ...rest, status: [...status], workspaceId, isRetryable: true, limit: LIMITS.retryRuns + 1 };
+  if (!isDryRun && before === undefined)
+    await recordAudit(tx, caller, { action: 'runs.retried', target: ['workspace', workspaceId], details });
+  const wanted = { ...rest, status: [...status], workspaceId, isRetryable: true, before, limit: LIMITS.retryRuns + 1 };
   return matchingRuns(await listRunIds(tx, wanted), LIMITS.retryRuns);
 }
 

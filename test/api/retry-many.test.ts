@@ -108,6 +108,45 @@ describe('POST /v1/runs/retry', () => {
     assert.equal(matching, 0);
   });
 
+  it('leaves out runs of deleted sessions, which take no new ones', async () => {
+    const { call, post, agent } = await failures(0);
+    const { session_id: session } = await post('/agent/chat', { message: 'hello', user_id: 'ada', agent_id: agent });
+    const state = async () => (await call('GET', `/agent/session/${session}`)).json;
+    await waitUntil('it fails', async () => (await state()).status === 'error');
+    const { run_id: run } = await state();
+    assert.ok((await call('DELETE', `/agent/session/${session}`)).status < 300);
+    assert.equal((await call('GET', `/v1/runs/${run}`)).json.status, 'cancelled');
+    const filter = { agent_id: agent, status: 'cancelled' };
+    assert.equal((await post('/v1/runs/retry', { filter, dry_run: true })).matching, 0);
+  });
+
+  it('goes on past runs that it may not retry, however many they are', async () => {
+    const { tenantId, key, runs } = await failures(1);
+    const { workspace_id } = (await api.call('GET', `/v1/runs/${runs[0]}`, { key })).json;
+    await api.context.db.asOwner(async (client) => {
+      for (let n = 0; n <= LIMITS.retryRuns; n += 1) {
+        const [id, thread] = [newId(), newId()];
+        await insertThread(client, { tenant: tenantId, id: thread });
+        await insertRun(client, { tenant: tenantId, id, thread, minutesAgo: 0 });
+      }
+      // Workflows of which nothing is left to begin again.
+      const failed = `update runs set status = 'failed', kind = 'workflow', workspace_id = $2 where tenant_id = $1 and agent_id = $1`;
+      await asOwner(client, failed, [tenantId, workspace_id]);
+    });
+    const body = { filter: { status: 'failed' } };
+    const headers = { 'idempotency-key': 'past-them' };
+    const retry = async () => {
+      const { status, json, text } = await api.call('POST', '/v1/runs/retry', { key, body, headers });
+      assert.equal(status, 200, text);
+      return json;
+    };
+    const { retried, runs: pairs, more } = await retry();
+    assert.deepEqual([retried, pairs[0]?.run_id, more], [1, runs[0], false]);
+    assert.deepEqual((await retry()).runs, pairs);
+    await forgetAnswer({ ...api, tenantId }, 'POST /v1/runs/retry');
+    assert.deepEqual((await retry()).runs, pairs, 'one that was cut off goes on with what it has chosen');
+  });
+
   it('retries a failed workflow as a request for it alone does, and none of its children beside it', async () => {
     const { call, post, agent } = await failures(0);
     const definition = {

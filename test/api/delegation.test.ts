@@ -85,7 +85,10 @@ describe('delegation', () => {
 
   before(async () => {
     model = await startFakeAnthropic(reply);
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    api = await startTestApi(undefined, {
+      env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url },
+      forWorkers: true,
+    });
     workers = await startWorkers(api.context);
     ({ key, id: tenant } = await api.newTenant());
     const tools: Record<string, string[]> = { lead: ['delegate'], middle: ['delegate'], asker: ['ask_user'] };

@@ -95,7 +95,10 @@ describe('a plan that is still being written', () => {
       done[name] = (done[name] ?? 0) + 1;
       return { content: [{ type: 'text', text: `done: ${name}` }] };
     });
-    api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
+    api = await startTestApi(undefined, {
+      env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url },
+      forWorkers: true,
+    });
     workers = await startWorkers(api.context);
     ({ id: tenantId, key } = await api.newTenant());
     ({ id: agent } = await call('POST', '/v1/agents', { name: 'worker' }));

@@ -53,7 +53,7 @@ describe('Files that a provider makes', function suite() {
       ANTHROPIC_API_KEY: 'test',
       ANTHROPIC_BASE_URL: claude.url,
     };
-    api = await startTestApi(undefined, { env });
+    api = await startTestApi(undefined, { env, forWorkers: true });
     workers = await startWorkers(api.context);
   });
   after(async () => {

@@ -25,7 +25,7 @@ describe('two tenants, through every route there is', () => {
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'drover-isolation-'));
-    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${folder}` } });
+    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${folder}` }, forWorkers: true });
     workers = await startWorkers(api.context);
     stranger = await api.newTenant();
     const owner = await api.newTenant();

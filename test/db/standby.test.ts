@@ -23,7 +23,7 @@ describe('A pool that leads to a standby', function () {
   it('is waited for by name, and refused once it is a server of its own', async function () {
     if (!services) return this.skip();
     const direct = new URL(services.databaseUrl);
-    await copyPostgresTemplate(direct.href, 'followed');
+    await copyPostgresTemplate(direct.href, { name: 'followed' });
     direct.pathname = '/followed';
     await query(direct.href, `create role follower login password 'secret' in role drover_app`);
     standby = await startStandby(services.databaseUrl);

@@ -17,7 +17,7 @@ for (const mode of FAULT_MODES) {
     let workers: Workers | undefined;
 
     before(async () => {
-      api = await startTestApi(mode, { env: { DROVER_CONCURRENCY: 'turns=2' } });
+      api = await startTestApi(mode, { env: { DROVER_CONCURRENCY: 'turns=2' }, forWorkers: true });
     });
     after(async () => {
       await workers?.stop(3000);

@@ -92,7 +92,7 @@ describe('drover, the command line', function () {
   before(async () => {
     commands = startDroverThread();
     files = mkdtempSync(join(tmpdir(), 'drover-cli-files-'));
-    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${files}` } });
+    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${files}` }, forWorkers: true });
     workers = await startWorkers(api.context);
     cliEnv = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
   });

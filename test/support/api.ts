@@ -49,14 +49,16 @@ interface TestApiOptions {
   routes?: readonly Route[];
   /** Postgres and Redis can be made to go away. */
   proxied?: boolean;
+  /** Workers will start beside it. */
+  forWorkers?: boolean;
 }
 
 /** The whole API on a database of its own, on a free port. */
 export async function startTestApi(
   mode: Mode = DOMAIN_MODE,
-  { env = {}, routes = ROUTES, proxied = false }: TestApiOptions = {},
+  { env = {}, routes = ROUTES, proxied = false, forWorkers = false }: TestApiOptions = {},
 ): Promise<TestApi> {
-  const services = await createTestServices(mode);
+  const services = await createTestServices(mode, { forWorkers });
   const proxies =
     proxied && services.url !== undefined
       ? [await openServiceProxy(services.url), await openServiceProxy(TEST_REDIS_URL ?? services.url)]

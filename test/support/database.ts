@@ -5,7 +5,7 @@ import { loadConfig, type Config } from '../../config.ts';
 import type { Database, DatabaseOptions } from '../../db/database.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { TEST_DATABASE_URL, TEST_REDIS_URL, type Mode } from './modes.ts';
-import { copyEmbeddedTemplate, copyPostgresTemplate, query } from './template.ts';
+import { copyEmbeddedTemplate, copyPostgresTemplate, query, type CopyOptions } from './template.ts';
 
 export interface TestDatabase {
   config: Config;
@@ -49,13 +49,13 @@ export async function openTestDatabase(
 const NO_MODEL = { DROVER_EMBEDDING_MODEL: 'off' };
 
 /** A migrated database and a queue prefix that nobody else uses. */
-export async function createTestServices(mode: Mode): Promise<TestServices> {
+export async function createTestServices(mode: Mode, options: CopyOptions = {}): Promise<TestServices> {
   if (mode === 'embedded') {
     const dataDir = await copyEmbeddedTemplate();
     const drop = () => rm(dataDir, { recursive: true, force: true });
     return { env: { DROVER_DATA_DIR: dataDir, ...NO_MODEL }, url: undefined, drop };
   }
-  const { url, drop } = await createMigratedDatabase();
+  const { url, drop } = await createMigratedDatabase(options);
   return {
     env: {
       ...NO_MODEL,
@@ -73,9 +73,11 @@ export async function createTestServices(mode: Mode): Promise<TestServices> {
 }
 
 /** A migrated database on the Postgres of the tests. */
-export async function createMigratedDatabase(): Promise<{ url: string; drop: () => Promise<undefined> }> {
+export async function createMigratedDatabase(
+  options: CopyOptions = {},
+): Promise<{ url: string; drop: () => Promise<undefined> }> {
   const { name, ...database } = nameDatabase(TEST_DATABASE_URL ?? '');
-  await copyPostgresTemplate(TEST_DATABASE_URL ?? '', name);
+  await copyPostgresTemplate(TEST_DATABASE_URL ?? '', { name, ...options });
   return database;
 }
 

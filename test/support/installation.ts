@@ -128,7 +128,8 @@ function programOf(mode: Mode, name: string): { file: string; ready: RegExp } {
 async function makeServices(mode: Mode, options: InstallationOptions): Promise<TestServices> {
   if (mode === 'embedded') return createTestServices(mode);
   const { databaseUrl, redisUrl } = options;
-  const services = databaseUrl === undefined ? await createTestServices(mode) : servicesAt(databaseUrl);
+  const services =
+    databaseUrl === undefined ? await createTestServices(mode, { forWorkers: true }) : servicesAt(databaseUrl);
   const env = {
     ...services.env,
     DROVER_EGRESS_ALLOW: '127.0.0.1',

@@ -46,7 +46,7 @@ export async function openTestPlatform(
   mode: Mode = DOMAIN_MODE,
   options: TestPlatformOptions = {},
 ): Promise<TestPlatform> {
-  const services = options.services ?? (await createTestServices(mode));
+  const services = options.services ?? (await createTestServices(mode, { forWorkers: options.workers === true }));
   const closers = [services.drop];
   const close = async () => {
     for (const each of closers.splice(0).toReversed()) await each();

@@ -15,7 +15,7 @@ interface TestServiceOptions {
 /** An API whose runs are driven. */
 export async function startTestService({ mode, env = {}, model }: TestServiceOptions = {}): Promise<TestApi> {
   const provider = model && { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
-  const api = await startTestApi(mode, { env: { ...provider, ...env } });
+  const api = await startTestApi(mode, { env: { ...provider, ...env }, forWorkers: true });
   const workers = await startWorkers(api.context);
   return {
     ...api,

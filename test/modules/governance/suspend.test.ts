@@ -327,7 +327,7 @@ describe('Suspension over HTTP', () => {
   let api: TestApi;
   let workers: Workers;
   before(async () => {
-    api = await startTestApi();
+    api = await startTestApi(undefined, { forWorkers: true });
     workers = await startWorkers(api.context);
   });
   after(async () => {

@@ -26,7 +26,10 @@ describe('waits for webhooks and for the time', () => {
 
   before(async () => {
     model = await startScriptedModel();
-    api = await startTestApi(DOMAIN_MODE, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    api = await startTestApi(DOMAIN_MODE, {
+      env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url },
+      forWorkers: true,
+    });
     workers = await startWorkers(api.context);
   });
 

@@ -49,7 +49,9 @@ export async function extractMemories(
   const { definition } = await context.definitions.load(pins);
   const model = await modelOf(context, { tenantId, agentId });
   const owner = { tenantId, agentId };
-  const like = await findLike(context, owner, { text: saidIn(turn), at: context.clock(), topK: 12, model });
+  const said = { text: saidIn(turn), at: context.clock(), topK: 12, model };
+  // None of other users: this one may not correct those.
+  const like = await findLike(context, { ...owner, userId: turn.config.session?.user_id }, said);
   const shown = await shownTo(context, { owner, turn, like });
   const asked = { tenantId, turn, definition, shown };
   const proposed = await proposeMemories(context, { ...asked, mayWait: mayAskAgain(turn.attempts) }, stop);
@@ -67,16 +69,13 @@ export async function extractMemories(
   return { added, superseded, refused: Object.values(judged.refused).reduce((sum, each) => sum + each, 0) };
 }
 
-/** Entries similar to the turn, and the newest from users, but none of other users: this one may not correct those. */
+/** Entries similar to the turn, and the newest from users. */
 async function shownTo(
   { db }: ExtractionContext,
   { owner, turn, like }: { owner: Learning['owner']; turn: LearntTurn; like: readonly { entry: FoundMemory }[] },
 ): Promise<ShownMemory[]> {
-  const userId = turn.config.session?.user_id;
-  const near = like
-    .map(({ entry }) => entry)
-    .filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
-  const newest = { agentId: owner.agentId, userId: userId ?? null, limit: NEWEST };
+  const near = like.map(({ entry }) => entry);
+  const newest = { agentId: owner.agentId, userId: turn.config.session?.user_id ?? null, limit: NEWEST };
   const said = await db.withTenant(owner.tenantId, (tx) => listNewestSaid(tx, newest));
   return [...near, ...said.filter(({ id }) => near.every((entry) => entry.id !== id))];
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { escapeText } from '../../core/memory/prompt.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
-import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-checks.ts';
+import { deleteCheck, delayCheck, findCheck, findLikeFragments, listComparedTexts } from '../../db/memory-checks.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
@@ -16,8 +16,7 @@ import { askForTool, type OwnTool } from '../model-calls/ask-for-tool.ts';
 import { dispute } from './contradictions.ts';
 import type { ExtractionContext } from './extract/propose.ts';
 import { joinContradiction } from './join-contradiction.ts';
-import { mayJoin } from './space/find-contradicted.ts';
-import { maySee, wordsIn } from './space/store-fragment.ts';
+import { wordsIn } from './space/store-fragment.ts';
 
 type Checked = { contradicted: number } | { later: number } | { skipped: number };
 
@@ -133,19 +132,14 @@ async function gatherFragments(tx: Tx, id: string): Promise<Material | undefined
   const space = fragment && (await readSpace(tx, fragment.space_id));
   if (!fragment || !space || fragment.requires_resolution) return undefined;
   const text = wordsIn(fragment.content);
-  const like = await findLikeWords(tx, { ownerId: space.id, id, text, limit: COMPARED });
-  const others = await readFragments(
-    tx,
-    like.map(({ id: other }) => other),
-  );
-  const writer = fragment.created_by_agent ?? undefined;
-  const compared = others.filter((other) => mayJoin(other, fragment) && maySee(other, writer));
+  const like = await findLikeFragments(tx, { spaceId: space.id, id, text, limit: COMPARED }, fragment);
+  const others = await readFragments(tx, like);
   return {
     workspaceId: space.workspace_id,
     agentId: undefined,
     models: [undefined],
     text,
-    others: compared.map((other) => ({ id: other.id, content: wordsIn(other.content) })),
+    others: others.map((other) => ({ id: other.id, content: wordsIn(other.content) })),
   };
 }
 

@@ -50,16 +50,17 @@ export async function recall(
   });
 }
 
-/** Entries similar to a text, best first; does not count as use: for Drover itself. */
+/** Entries similar to a text, best first, but none of users other than a given one; does not count as use: for Drover itself. */
 export async function findLike(
   context: MemoryContext,
-  { tenantId, agentId }: { tenantId: string; agentId: string },
+  { tenantId, agentId, userId }: { tenantId: string; agentId: string; userId: string | undefined },
   question: RecallQuestion,
 ): Promise<Ranked<FoundMemory>[]> {
   const vector = await vectorOf(context, question);
   const asked = { text: question.text, vector };
   const candidates = await context.db.withTenant(tenantId, (tx) => findCandidates(tx, { agentId }, asked));
-  return rank(question, candidates).slice(0, question.topK);
+  const own = candidates.filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
+  return rank(question, own).slice(0, question.topK);
 }
 
 /** Whether an entry is in scope: candidates include neighbours from the whole conversation. */

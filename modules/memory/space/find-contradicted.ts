@@ -3,18 +3,12 @@ import { contradicts } from '../../../core/memory/contradiction.ts';
 import type { Caller } from '../../../core/caller.ts';
 import type { Tx } from '../../../db/database.ts';
 import { lockComparing } from '../../../db/memory-lock.ts';
-import { findLikeWords, insertChecks } from '../../../db/memory-checks.ts';
+import { findLikeFragments, insertChecks, type Kept } from '../../../db/memory-checks.ts';
 import { findFragment, readFragments, type FragmentRow } from '../../../db/memory-fragments.ts';
 import { type SpaceRow } from '../../../db/memory-spaces.ts';
 import { maySee, wordsIn } from './store-fragment.ts';
 
 const COMPARED = 5;
-
-/** What decides who sees a fragment, and for how long. */
-type Kept = Pick<
-  FragmentRow,
-  'visibility' | 'allowed_agents' | 'denied_agents' | 'expires_at' | 'retention_policy' | 'requires_resolution'
->;
 
 /**
  * The id of a fragment that a new one contradicts by rules, locked until the transaction ends; undefined if none. It
@@ -28,15 +22,12 @@ export async function findContradicted(
   if (space.conflict_check !== 'rules') return undefined;
   await lockComparing(tx, space.id);
   const text = wordsIn(fresh.content);
-  const like = await findLikeWords(tx, { ownerId: space.id, id: null, text, limit: COMPARED });
+  const like = await findLikeFragments(tx, { spaceId: space.id, id: null, text, limit: COMPARED }, fresh);
   const isMet = (fragment: FragmentRow) =>
     mayJoin(fragment, fresh) &&
     maySee(fragment, fresh.created_by_agent ?? undefined) &&
     contradicts(wordsIn(fragment.content), text);
-  const fragments = await readFragments(
-    tx,
-    like.map(({ id }) => id),
-  );
+  const fragments = await readFragments(tx, like);
   for (const { id } of fragments.filter(isMet)) {
     // It may have changed by now, or be gone.
     const held = await findFragment(tx, { id, workspaceId: space.workspace_id, lock: true });

@@ -114,6 +114,19 @@ describe('Whose memories they are', () => {
     assert.doesNotMatch(JSON.stringify(engine.model.requests[1]?.body), /family is red/, 'nor is it shown');
   });
 
+  it('is shown to whoever learns from a turn, however many others have said something similar', async () => {
+    const code = (n: number) => `The code of the garage is ${n}.`;
+    const { id } = await add(code(4000), { metadata: { user_id: 'ada' }, origin: 'agent' });
+    for (let n = 0; n < 13; n++) await add(code(1000 + n), { metadata: { user_id: 'bob' } });
+    const correction = { id, content: code(5500), reason: '' };
+    engine.say([text('ok'), use({ name: 'submit_memories', input: { supersede: [correction] } })]);
+    await ask('ada', code(5500));
+    const [due] = await dueExtractions(engine, agent);
+    const of = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
+    const learnt = await extractMemories(engine.context, of, new AbortController().signal);
+    assert.deepEqual(learnt, { added: 0, superseded: 1, refused: 0 });
+  });
+
   it('is kept by consolidation: what is of another user, trusted, loaded, or there for longer is not merged away', async () => {
     const content = 'The ferry leaves at noon.';
     const short = { memory_type: 'SHORT_TERM' as const, relevance_score: 1 };

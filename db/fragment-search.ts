@@ -74,7 +74,7 @@ async function searchAmong(
         select t.* from memory_terms t join memory_fragments f on f.id = t.entry_id
           where t.owner_id = space.id and t.term = asked.term and ${VISIBLE} order by t.entry_id desc limit ${POSTINGS}) p`;
   const found = await tx.query<FoundFragment & Sized>(
-    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($4, 20000))) limit 64),
+    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left($4, 20000)))) limit 64),
       near as materialized (select distinct id from unnest($7::uuid[]) as near (id)),
       postings as materialized (${postings}),
       words as (select term, ln(1 + (greatest($8::float8 - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf from postings group by term),

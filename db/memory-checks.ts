@@ -16,7 +16,7 @@ const CANDIDATES = 200;
 function likeWords(of: { text: string; notId: string; limit: string; join: string }): string {
   const postings = `from memory_terms where owner_id = $1 and term = asked.term and entry_id is distinct from ${of.notId}`;
   return `with asked as materialized (
-      select left(lexeme, 100) as term from unnest(to_tsvector('english', left(${of.text}, 2000))) limit 40),
+      select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left(${of.text}, 2000)))) limit 40),
     counted as materialized (select term, sum(p.size) over (order by p.size, term) as read from asked cross join lateral (
       select count(*) as size from (select ${postings} limit ${POSTINGS}) p) p),
     found as materialized (select p.entry_id as id, count(*) as shared from counted asked cross join lateral (

@@ -100,7 +100,7 @@ export async function indexWords(tx: Tx, ids: readonly string[]): Promise<void> 
      select e.tenant_id, e.agent_id, left(w.lexeme, 100), e.id, least(sum(w.tf), 32767), least(max(w.len), 32767)
        from memory_entries e cross join lateral (
          select lexeme, cardinality(positions) as tf, sum(cardinality(positions)) over () as len
-           from unnest(to_tsvector(${LANGUAGE}, left(e.content, 200000)))) w
+           from unnest(to_tsvector(${LANGUAGE}, split_words(left(e.content, 200000))))) w
       where e.id = any($1::uuid[]) and e.${LIVE}
       group by e.tenant_id, e.agent_id, left(w.lexeme, 100), e.id`,
     [ids],

@@ -293,21 +293,25 @@ export async function findForgotten(tx: Tx, ids: readonly string[]): Promise<str
 }
 
 /**
- * Entries of an agent, in any state, whose text contains all of these words, or with `literal` this exact text, however letters
- * are composed. Words such as `the`, which the text search leaves out, count if there are no others.
+ * Entries of an agent, in any state, whose text contains all of these words, and these literals exactly, however letters are
+ * composed. Words such as `the`, which the text search leaves out, count if there is nothing else.
  */
-export async function findByText(tx: Tx, of: { agentId: string; text: string; literal: boolean }): Promise<string[]> {
+export async function findByText(
+  tx: Tx,
+  of: { agentId: string; words: string; literals: readonly string[] },
+): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `with asked as materialized (select normalize($2::text, nfc) as words, plainto_tsquery('english', normalize($2::text, nfc)) as query),
+    `with asked as materialized (select normalize($2::text, nfc) as words, plainto_tsquery('english', normalize($2::text, nfc)) as query,
+        array(select lower(normalize(literal, nfc)) from unnest($3::text[]) literal) as literals),
       stored as (select id, content as text from memory_entries where agent_id = $1
         union all select id, entry->>'content' from memory_archive where agent_id = $1),
       -- The look takes a fourth of the time of the change.
       every as (select id, case when text is nfc normalized then text else normalize(text, nfc) end as content from stored)
      select id from every cross join asked
-      where case when $3::boolean then strpos(lower(content), lower(words)) > 0
-        when numnode(query) = 0 then to_tsvector('simple', left(content, 200000)) @@ plainto_tsquery('simple', words)
-        else to_tsvector('english', left(content, 200000)) @@ query end`,
-    [of.agentId, of.text, of.literal],
+      where not exists (select from unnest(literals) literal where strpos(lower(content), literal) = 0)
+        and case when numnode(query) > 0 then to_tsvector('english', split_words(left(content, 200000))) @@ query
+          else cardinality(literals) > 0 or to_tsvector('simple', left(content, 200000)) @@ plainto_tsquery('simple', words) end`,
+    [of.agentId, of.words, of.literals],
   );
   return rows.map(({ id }) => id);
 }

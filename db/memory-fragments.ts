@@ -163,7 +163,7 @@ export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void>
     `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
      select $1, $2, left(w.lexeme, 100), $3, least(sum(w.tf), 32767), least(max(w.len), 32767)
        from (select lexeme, cardinality(positions) as tf, sum(cardinality(positions)) over () as len
-         from unnest(to_tsvector('english', left($4, 200000)))) w group by left(w.lexeme, 100)`,
+         from unnest(to_tsvector('english', split_words(left($4, 200000))))) w group by left(w.lexeme, 100)`,
     [row.tenant_id, row.space_id, row.id, row.words],
   );
 }

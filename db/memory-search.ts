@@ -128,7 +128,7 @@ async function findByWords(
       ? 'true'
       : `entry_id in (select id from memory_entries where agent_id = $1 and ${LIVE} and ${condition})`;
   return tx.query(
-    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($2, 20000))) limit 64),
+    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left($2, 20000)))) limit 64),
       postings as materialized (select p.* from asked cross join lateral (
         select term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term and ${isOwn}
           order by entry_id desc limit ${POSTINGS}) p),

@@ -1587,6 +1587,7 @@ function rows_with_time(list jsonb, moment timestamp with time zone) returns jso
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function run_page(r runs, next jsonb) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
+function split_words(text text) returns text executable by public
 function steps_of(calls jsonb) returns jsonb executable by public
 function take_calls(counted text, wanted integer, most integer) returns integer executable by public
 function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint, unpriced bigint) executable by public

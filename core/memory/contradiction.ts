@@ -1,6 +1,6 @@
 /** Rules that find contradictions: of two texts about one thing, one denies the other or gives another value. Pure. */
 import { areSameAmounts, withAmounts } from './amounts.ts';
-import { denies, numbersOf, wordsOf } from './words.ts';
+import { denies, hasUnspaced, numbersOf, wordsOf } from './words.ts';
 
 /** Longer texts make more than one statement. */
 const MOST_WORDS = 60;
@@ -14,6 +14,8 @@ const SINGULAR =
   /\b(?:is|are|was|were|am|equals?|costs?|lives?|works?|named|called|born|weighs?|starts?|begins?|ends?|opens?|closes?|leaves?|arrives?|moved|located|scheduled|due|set)\b/i;
 const PLURAL =
   /\b(?:likes?|loves?|enjoys?|prefers?|ha(?:s|ve)|includes?|such as|also|another|one of|some|sometimes)\b/i;
+/** What stands between subject and value in Chinese and Japanese. */
+const TOPIC = /[是為为は]/;
 const NEGATION = new Set(['not', 'no', 'never', 'do', 'does', 'did', 'is', 'are', 'was', 'were', 'cannot', 'can']);
 const GLUE = new Set([
   'the',
@@ -86,13 +88,13 @@ function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
 
 /** Whether one of the differing words is part of the subject: it precedes the verb. */
 function namesBefore(text: string, value: readonly string[]): boolean {
-  const verb = SINGULAR.exec(text);
+  const verb = SINGULAR.exec(text) ?? TOPIC.exec(text);
   return verb !== null && tokensOf(text.slice(0, verb.index)).some((word) => value.includes(word));
 }
 
-/** Numbers that identify one of several things: `number 3`, `task 3`, `lesson-3`, `the 3rd draft`; not dates. */
+/** Numbers that identify one of several things: `number 3`, `task 3`, `lesson-3`, `the 3rd draft`, `第3章`; not dates. */
 const WHICH =
-  /(?:\b(?:number|nr|step|task|item|chapter|page|section|phase|part|lesson|ticket|issue|question|line|row|column|slide|figure|table|exercise)|\bno\.|[#№])\s*(\d+)\b|\b(\p{L}{2,}-\d+)\b|(?<!\b(?:on|by|until|till|before|after|since|from)\s+)\b(?:the|my|our|your|his|her|their|its)\s+(\d+(?:st|nd|rd|th))\b(?!\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))/giu;
+  /(?:\b(?:number|nr|step|task|item|chapter|page|section|phase|part|lesson|ticket|issue|question|line|row|column|slide|figure|table|exercise)|\bno\.|[#№])\s*(\d+)\b|第\s*(\d+)|\b(\p{L}{2,}-\d+)\b|(?<!\b(?:on|by|until|till|before|after|since|from)\s+)\b(?:the|my|our|your|his|her|their|its)\s+(\d+(?:st|nd|rd|th))\b(?!\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))/giu;
 
 /** Whether a number of the value only identifies which thing is meant. */
 function namesWhich(text: string, value: readonly string[]): boolean {
@@ -101,9 +103,10 @@ function namesWhich(text: string, value: readonly string[]): boolean {
   );
 }
 
-/** Units counted by the value's numbers: the plurals that follow them. */
+/** Units counted by the value's numbers: the plurals that follow them, or any word of a script without spaces. */
 function countedIn(words: readonly string[], value: readonly string[]): string[] {
-  return words.filter((word, at) => /\p{L}s$/u.test(word) && value.includes(word) && isNumber(words[at - 1] ?? ''));
+  const isUnit = (word: string) => /\p{L}s$/u.test(word) || hasUnspaced(word);
+  return words.filter((word, at) => isUnit(word) && value.includes(word) && isNumber(words[at - 1] ?? ''));
 }
 
 /** Whether all other words of the value are adjacent to its number: a word elsewhere means the number is of something else. */

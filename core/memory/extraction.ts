@@ -2,7 +2,7 @@
 import { isTrusted, type MemoryOrigin, type MemoryType } from './entry.ts';
 import { isSameFact } from './consolidation.ts';
 import { junkRuleOf, type JunkRule } from './junk.ts';
-import { entitiesOf, numbersOf, wordsOf } from './words.ts';
+import { entitiesOf, hasUnspaced, numbersOf, wordsOf } from './words.ts';
 
 /** What a model, or the rules, propose to remember. */
 export interface Proposal {
@@ -145,9 +145,10 @@ export function heardIn<M extends { message: string }>(heard: readonly M[], cont
 /** How models refer to the user. */
 const STRANGERS = new Set(['user', 'they', 'their']);
 
-/** The first four letters of longer words, so that `lives` and `live` match. */
+/** The first four letters of longer words, so that `lives` and `live` match. In scripts without spaces all words are short. */
 function stemsOf(text: string): string[] {
-  const words = wordsOf(text).filter((word) => word.length >= 4 && !FILLERS.has(word) && !STRANGERS.has(word));
+  const isLong = (word: string) => word.length >= 4 || hasUnspaced(word);
+  const words = wordsOf(text).filter((word) => isLong(word) && !FILLERS.has(word) && !STRANGERS.has(word));
   return [...new Set(words.map((word) => word.replace(/['’]s$/, '').slice(0, 4)))];
 }
 

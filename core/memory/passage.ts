@@ -1,8 +1,10 @@
 /** How well the best sentence of an entry matches a question: words close together say more than the same words far apart. Pure. */
 
+import { hasUnspaced } from './words.ts';
+
 /** Code blocks are not sentences. */
 const CODE = /```[\s\S]*?(?:```|$)/g;
-const ENDS = /[.!?]\s+|\n+/;
+const ENDS = /[.!?]\s+|[。！？\n]+/;
 
 /** Only this much of longer texts is examined. */
 const MOST_CHARS = 8000;
@@ -19,10 +21,17 @@ export function readPassage(content: string, words: ReadonlyMap<string, number>)
   const most = weightOf(words);
   const found = new Map<string, number>();
   if (most <= 0) return { share: 0, found };
-  const stems = [...words].map(([stem, weight]) => ({ stem, weight, beginning: beginningOf(stem) }));
+  const stems = [...words].map(([stem, weight]) => ({
+    stem,
+    weight,
+    beginning: beginningOf(stem),
+    isUnspaced: hasUnspaced(stem),
+  }));
   const prose = content.slice(0, MOST_CHARS).replaceAll(CODE, '\n').toLowerCase();
   const shares = prose.split(ENDS).map((sentence) => {
-    const own = stems.filter(({ beginning }) => hasWord(sentence, beginning));
+    const own = stems.filter(({ beginning, isUnspaced }) =>
+      isUnspaced ? sentence.includes(beginning) : hasWord(sentence, beginning),
+    );
     for (const { stem, weight } of own) found.set(stem, weight);
     return own.reduce((sum, { weight }) => sum + weight, 0) / most;
   });

@@ -1,8 +1,22 @@
 /** Splits texts into words for rules. The text search has its own words, with stems (`db/memory-search.ts`). */
 
+/** A run of a script without spaces between words. */
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]+/gu;
+const SEGMENTER = new Intl.Segmenter('und', { granularity: 'word' });
+
 /** Lower-case words and numbers, in order. */
 export function wordsOf(text: string): string[] {
-  return text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’.,:-][\p{L}\p{N}]+)*/gu) ?? [];
+  const spaced = text.replaceAll(
+    UNSPACED,
+    (run) => ` ${[...SEGMENTER.segment(run)].map(({ segment }) => segment).join(' ')} `,
+  );
+  return spaced.toLowerCase().match(/[\p{L}\p{N}]+(?:['’.,:-][\p{L}\p{N}]+)*/gu) ?? [];
+}
+
+/** Whether any of it is in a script without spaces between words. */
+export function hasUnspaced(text: string): boolean {
+  return text.search(UNSPACED) >= 0;
 }
 
 /** Numbers as written, sorted. */
@@ -61,11 +75,13 @@ export function shinglesOf(text: string, length: number): Set<string> {
   return new Set(Array.from({ length: count }, (_, at) => words.slice(at, at + length).join(' ')));
 }
 
-/** Scripts without spaces between words. */
-const UNSPACED =
-  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
-
-/** Whether a word search cannot split a text: it is in a script without spaces, or only has symbols, such as an emoji. */
-export function isOneWord(text: string): boolean {
-  return UNSPACED.test(text) || (!/[\p{L}\p{N}]/u.test(text) && /\p{Extended_Pictographic}/u.test(text));
+/**
+ * The parts of a query, as spaces separate them: `words` for a word search, and `literals`, which that cannot split: they are
+ * in a script without spaces, or are only symbols, such as an emoji.
+ */
+export function partsOf(query: string): { words: string; literals: string[] } {
+  const parts = query.split(/\s+/).map((part) => (hasUnspaced(part) ? part.replaceAll(/^\p{P}+|\p{P}+$/gu, '') : part));
+  const isLiteral = (part: string) =>
+    hasUnspaced(part) || (!/[\p{L}\p{N}]/u.test(part) && /\p{Extended_Pictographic}/u.test(part));
+  return { words: parts.filter((part) => !isLiteral(part)).join(' '), literals: parts.filter(isLiteral) };
 }

@@ -1,6 +1,6 @@
 /** Forgets memories: lists first what would go, then removes it everywhere. */
 import type { Caller } from '../../core/caller.ts';
-import { isOneWord } from '../../core/memory/words.ts';
+import { partsOf } from '../../core/memory/words.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   clearInRuns,
@@ -69,5 +69,5 @@ async function findIds(tx: Tx, agentId: string, what: ForgetRequest): Promise<re
   if ('ids' in what) return what.ids;
   return 'subject' in what
     ? findBySubject(tx, { agentId, subject: what.subject })
-    : findByText(tx, { agentId, text: what.query, literal: isOneWord(what.query) });
+    : findByText(tx, { agentId, ...partsOf(what.query) });
 }

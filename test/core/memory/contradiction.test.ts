@@ -24,8 +24,13 @@ describe('A contradiction by rules', () => {
     ['We meet on the 3rd of May.', 'We meet on the 5th of May.'],
     ['The flight leaves from gate number 14.', 'The flight leaves from gate number 22.'],
     ['The price is 30 euros.', 'The price is 30 dollars.'],
+    ['项目红隼的预算是4000欧元。', '项目红隼的预算是5500欧元。'],
+    ['会議は3時に始まります。', '会議は5時に始まります。'],
   ];
   const others: [string, string][] = [
+    ['项目1的预算是4000欧元。', '项目2的预算是4000欧元。'],
+    ['请审阅第3章的草稿。', '请审阅第4章的草稿。'],
+    ['回答最多3句话。', '回答最多100字。'],
     ['Ada lives in Oslo.', 'Bob lives in Oslo.'],
     ['I like green tea.', 'I like black coffee.'],
     ['The launch is in May.', 'The office is closed on Fridays.'],

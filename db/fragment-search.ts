@@ -1,6 +1,7 @@
 /** Searches fragments of spaces by words and vectors: few are compared one by one; for many, indexes provide candidates. */
 import { BM25 } from '../core/memory/ranking.ts';
 import type { Tx } from './database.ts';
+import { POSTINGS, withOlder } from './memory-postings.ts';
 import { nearestFirst, type QuestionVector } from './memory-search.ts';
 import {
   FRAGMENT_BYTES,
@@ -17,8 +18,6 @@ const EXACT_FRAGMENTS = 3000;
 const NEWEST_FRAGMENTS = 1000;
 /** With more, the number of fragments that word frequencies are related to. */
 const COUNTED_FRAGMENTS = 5000;
-/** Per word and space, the newest fragments to consider, if an agent sees many. */
-const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 
@@ -67,6 +66,7 @@ async function searchAmong(
   asked: { text: string; vector: QuestionVector | undefined; near: readonly string[]; isFew: boolean; size: number },
 ): Promise<FoundFragment[]> {
   const { text, vector, near, isFew, size } = asked;
+  const seen = `exists (select from memory_fragments f where f.id = entry_id and ${VISIBLE})`;
   const postings = isFew
     ? `select p.* from asked join memory_terms p on p.owner_id = any($1::uuid[]) and p.term = asked.term
         where p.entry_id in (select id from near)`
@@ -77,10 +77,11 @@ async function searchAmong(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left($4, 20000)))) limit 64),
       near as materialized (select distinct id from unnest($7::uuid[]) as near (id)),
       postings as materialized (${postings}),
+      ${isFew ? 'every as (select * from postings)' : withOlder(seen)},
       words as (select term, ln(1 + (greatest($8::float8 - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf from postings group by term),
       best as (select coalesce(sum(coalesce(w.idf, ln(1 + ($8 + 0.5) / 0.5))), 0) as score from asked left join words w using (term)),
       scored as materialized (select p.entry_id as id, sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score) as score
-        from postings p join words using (term) cross join best group by p.entry_id order by score desc, id desc
+        from every p join words using (term) cross join best group by p.entry_id order by score desc, id desc
         limit case when ${isFew} then null else ${LEXICAL_CANDIDATES} end)
      ${untilFull(
        `select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical, c.cosine, ${FRAGMENT_BYTES},

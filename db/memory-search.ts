@@ -5,6 +5,7 @@ import { BM25, NEIGHBOUR_STEPS } from '../core/memory/ranking.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { IN_FORCE, LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
+import { POSTINGS, withOlder } from './memory-postings.ts';
 
 export interface MemoryScope {
   agentId: string;
@@ -40,8 +41,6 @@ const EXACT_ROWS = 3000;
  */
 const SCANNED_ROWS = 4000;
 const NEWEST_ROWS = 1000;
-/** Per word, the newest entries considered: a word in more entries says little. */
-const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 /** For this many of the best, neighbours are read, and how many before and after each. */
@@ -130,15 +129,16 @@ async function findByWords(
   return tx.query(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left($2, 20000)))) limit 64),
       postings as materialized (select p.* from asked cross join lateral (
-        select term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term and ${isOwn}
+        select owner_id, term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term and ${isOwn}
           order by entry_id desc limit ${POSTINGS}) p),
+      ${withOlder(isOwn)},
       words as (select term, ln(1 + greatest($3::float8 - count(*), 0) / (count(*) + 0.5) + 0.5 / (count(*) + 0.5)) as idf
         from postings group by term),
       middling as (select greatest(avg(len), 1) as len from (select len from postings limit 1000) p),
       best as (select sum(idf) as score from words),
       found as (select entry_id, (sum(words.idf * p.tf * ($4::float8 + 1) / (p.tf + $4 * (1 - $5::float8 + $5 * p.len / middling.len)))
         / max(best.score))::float8 as score
-      from postings p join words using (term) cross join middling cross join best
+      from every p join words using (term) cross join middling cross join best
       group by entry_id order by score desc, entry_id desc limit ${LEXICAL_CANDIDATES})
      select entry_id, score, case when row_number() over (order by score desc, entry_id desc) = 1
          then (select jsonb_object_agg(term, idf) from words) end as words

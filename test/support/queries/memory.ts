@@ -143,6 +143,25 @@ export async function addFragmentVectors(
   );
 }
 
+/** Fragments with these texts and their words, oldest first, which everybody sees. */
+export async function addFragmentTexts(
+  tenant: Tenant,
+  space: string,
+  of: readonly { id: string; text: string }[],
+): Promise<void> {
+  await rows(
+    tenant,
+    `with added as (insert into memory_fragments (id, tenant_id, space_id, content, words, version, visibility, provenance)
+       select (x->>'id')::uuid, $1, $2, jsonb_build_object('type', 'text', 'data', x->>'text'), x->>'text', 1, 'team', '{}'
+         from jsonb_array_elements($3::jsonb) x returning *)
+     insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
+       select tenant_id, space_id, w.lexeme, id, 1, 5 from added cross join lateral unnest(to_tsvector('english', words)) w`,
+    tenant.tenantId,
+    space,
+    JSON.stringify(of),
+  );
+}
+
 /** How many entries the index may look at in this transaction. */
 export async function scanAtMost(tx: Tx, entries: number): Promise<void> {
   await tx.query(`select set_config('hnsw.max_scan_tuples', $1, true)`, [String(entries)]);

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { indexBySpaces } from '../support/queries/memory.ts';
 
 describe('Memory in scripts without spaces between words', () => {
   let api: TestApi;
@@ -74,5 +76,7 @@ describe('Memory in scripts without spaces between words', () => {
       ['Ada', 3],
     ] as const)
       assert.equal(await forgotten(query), count, query);
+    await indexBySpaces({ context: api.context, tenantId: DEFAULT_TENANT_ID }, agent);
+    assert.equal(await forgotten('Ada'), 3, 'whatever process has written them');
   });
 });

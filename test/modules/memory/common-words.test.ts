@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { searchFragments } from '../../../db/fragment-search.ts';
 import { insertMemories } from '../../../db/memory-entries.ts';
+import { findByText } from '../../../db/memory-forget.ts';
 import { findCandidates } from '../../../db/memory-search.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { addFragmentTexts, addSpace } from '../../support/queries/memory.ts';
+import { explaining } from '../../support/queries/postgres.ts';
 
 /** More than the search reads of one word, and together more than it compares one by one. */
 const OF_EACH = 1100;
@@ -38,6 +40,27 @@ describe('The search by words that very many entries have', function () {
       return { isBest: best?.id === id, words: [...(best?.words.keys() ?? [])].toSorted() };
     });
     assert.deepEqual(found, { isBest: true, words: ['approv', 'budget', 'server'] });
+  });
+
+  it('finds what to forget without making words anew of what the index has', async () => {
+    const agentId = newId();
+    const from = { tenantId: test.tenantId, agentId, origin: 'user' as const };
+    const texts = [said, ...newer.slice(0, 50), 'The trip to K\u00F6ln was long.', 'The trip to Ko\u0308ln was long.'];
+    const plans: string[] = [];
+    await test.context.db.withTenant(test.tenantId, async (tx) => {
+      await insertMemories(
+        tx,
+        texts.map((content) => toMemoryRow({ content, memory_type: 'SEMANTIC' }, from)),
+      );
+      const of = { agentId, words: 'Tuesday', literals: [] };
+      assert.equal((await findByText(tx, of)).length, 1);
+      await findByText(
+        explaining(tx, (plan) => plans.push(plan)),
+        of,
+      );
+    });
+    // The one with the word, and the one whose letters are composed otherwise than those of a query.
+    assert.match(plans.join('\n'), /Append \(actual rows=2(?:\.00)? /);
   });
 
   it('finds the one that has them all in a space, too', async () => {

@@ -32,6 +32,17 @@ export function termsLike(tenant: Tenant, beginning: string): Promise<object[]> 
   return rows(tenant, 'select 1 from memory_terms where term like $1', `${beginning}%`);
 }
 
+/** As if the words of all that an agent remembers had been written by a process that knows only words between spaces. */
+export async function indexBySpaces(tenant: Tenant, agent: string): Promise<void> {
+  await rows(tenant, 'delete from memory_terms where owner_id = $1', agent);
+  await rows(
+    tenant,
+    `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len) select tenant_id, agent_id, w.lexeme, id, 1, 5
+       from memory_entries cross join lateral unnest(to_tsvector('english', content)) w where agent_id = $1`,
+    agent,
+  );
+}
+
 /** Turns that an agent has still to learn from. */
 export function dueExtractions(tenant: Tenant, agent: string): Promise<{ turn_id: string }[]> {
   return rows(tenant, `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`, agent);

@@ -1,6 +1,5 @@
 /** Consolidations of agents' memory: their input, their changes, and how these are undone. */
-import type { ConsolidationPlan, ShortTermEntry, SimilarEntry } from '../core/memory/consolidation.ts';
-import { DUPLICATE_COSINE } from '../core/memory/consolidation.ts';
+import type { ConsolidationPlan, ShortTermEntry } from '../core/memory/consolidation.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { archiveMemories, restoreMemories } from './memory-archive.ts';
@@ -37,36 +36,20 @@ export interface ConsolidationRow {
 const COLUMNS =
   'id, agent_id, strategy, inputs, diff, consolidated, evicted, key_id, created_at, reverted_at, reverted_by';
 
-/** Live short-term entries, locked, oldest first. */
-export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
-  return tx.query<ShortTermEntry>(
-    `select id, content, memory_type, importance, relevance_score, access_count, last_accessed, created_at, tokens, is_profile,
-        status = 'disputed' as is_disputed
-       from memory_entries where agent_id = $1 and memory_type = 'SHORT_TERM' and ${LIVE}
-      order by id limit $2 for update`,
-    [agentId, limit],
-  );
+const SHORT_TERM = `select id, content, memory_type, importance, relevance_score, access_count, last_accessed, created_at, tokens, is_profile,
+  status = 'disputed' as is_disputed from memory_entries where agent_id = $1 and memory_type = 'SHORT_TERM' and ${LIVE}`;
+
+/** Live short-term entries, oldest first. */
+export async function listShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
+  return tx.query<ShortTermEntry>(`${SHORT_TERM} order by id limit $2`, [agentId, limit]);
 }
 
-/** Whether entry `e` can replace `c`: same user and subject, and at least as long-lived, valid, trusted, and always loaded. */
-const STANDS_FOR = `e.metadata->>'user_id' is not distinct from c.metadata->>'user_id'
-  and coalesce(e.metadata->>'subject' = c.metadata->>'subject', c.metadata->>'subject' is null)
-  and (e.is_profile or not c.is_profile) and (e.origin in ('user', 'agent') or c.origin not in ('user', 'agent'))
-  and (e.expires_at is null or e.expires_at >= c.expires_at) and (e.valid_to is null or e.valid_to >= c.valid_to)`;
-
-/** Long-term entries and other candidates whose text is nearly or exactly a candidate's. */
-export async function findSimilar(tx: Tx, agentId: string, ids: readonly string[]): Promise<SimilarEntry[]> {
-  return tx.query<SimilarEntry>(
-    `select c.id, o.id as other, o.content from memory_entries c join lateral (
-        (select e.id, e.content from memory_entries e where e.tenant_id = c.tenant_id and e.content_hash = c.content_hash
-           and e.agent_id = $1 and e.id <> c.id and e.${LIVE} and ${STANDS_FOR} order by e.id limit 3)
-        union
-        (select n.id, n.content from (select e.id, e.content, e.embedding <=> c.embedding as distance from memory_entries e
-           where e.agent_id = $1 and e.id <> c.id and e.embedding_model = c.embedding_model and e.${LIVE} and ${STANDS_FOR}
-           order by e.embedding <=> c.embedding limit 3) n where n.distance <= $3::float8)
-      ) o on true where c.id = any($2::uuid[])`,
-    [agentId, ids, 1 - DUPLICATE_COSINE],
-  );
+/** Those of these that are still live and of the short term, locked, in the given order. */
+export async function lockShortTerm(tx: Tx, agentId: string, ids: readonly string[]): Promise<ShortTermEntry[]> {
+  const locked = `${SHORT_TERM} and id = any($2::uuid[]) order by id for update`;
+  const rows = await tx.query<ShortTermEntry>(locked, [agentId, ids]);
+  const places = new Map(ids.map((id, place) => [id, place]));
+  return rows.toSorted((a, b) => (places.get(a.id) ?? 0) - (places.get(b.id) ?? 0));
 }
 
 /** Executes a plan and returns its changes; `summaries` has the id of each summary by that of its source. */

@@ -34,7 +34,7 @@ export type FoundMemory = Candidate & MemoryRow;
  * Up to this many entries of a scope are compared one by one, which takes 5 ms per thousand; beyond that, the index provides
  * the nearest.
  */
-const EXACT_ROWS = 3000;
+export const EXACT_ROWS = 3000;
 /**
  * Tuples that an index search examines before it gives up (less if the server says so), and the number of newest entries
  * compared in addition if it finds too few.
@@ -98,7 +98,8 @@ export async function listProfile(
   );
 }
 
-async function countLive(tx: Tx, agentId: string): Promise<number> {
+/** The number of an agent's live entries, counted only as far as needed. */
+export async function countLive(tx: Tx, agentId: string): Promise<number> {
   const [row] = await tx.query<{ size: number }>(
     `select count(*) as size from (select from memory_entries where agent_id = $1 and ${LIVE} limit $2::int) counted`,
     [agentId, COUNTED_ROWS],
@@ -194,11 +195,8 @@ export async function nearestFirst(
   of: { table: string; where: string; values: readonly unknown[]; limit: number; newest?: number | undefined },
 ): Promise<string[]> {
   const { table, where, values, limit, newest } = of;
-  const kind = `${dimensions > 2000 ? 'halfvec' : 'vector'}(${dimensions})`;
-  await tx.query(
-    `select set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true),
-       set_config('hnsw.max_scan_tuples', least(current_setting('hnsw.max_scan_tuples', true)::int, ${SCANNED_ROWS})::text, true)`,
-  );
+  const type = vectorType(dimensions);
+  await boundIndexSearch(tx);
   const [first, second] = [`$${values.length + 1}`, `$${values.length + 2}`];
   const source =
     newest !== undefined
@@ -206,14 +204,27 @@ export async function nearestFirst(
           order by id desc limit ${newest}) select * from owned)`
       : `(select id, embedding from ${table} where ${where} and embedding_model = ${second} and embedding_model = '${quoted(model)}')`;
   const rows = await tx.query<{ id: string }>(
-    `select id from ${source} near order by near.embedding::${kind} <=> ${first}::${kind} limit ${limit}`,
+    `select id from ${source} near order by near.embedding::${type} <=> ${first}::${type} limit ${limit}`,
     [...values, vector, model],
   );
   return rows.map(({ id }) => id);
 }
 
+/** The type that the index of a model with so many dimensions has. */
+export function vectorType(dimensions: number): string {
+  return `${dimensions > 2000 ? 'halfvec' : 'vector'}(${dimensions})`;
+}
+
+/** Has searches by an index in this transaction go on until they have found enough, within bounds. */
+export async function boundIndexSearch(tx: Tx): Promise<void> {
+  await tx.query(
+    `select set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true),
+       set_config('hnsw.max_scan_tuples', least(current_setting('hnsw.max_scan_tuples', true)::int, ${SCANNED_ROWS})::text, true)`,
+  );
+}
+
 /** A partial index is only used if its condition is a literal in the statement. */
-function quoted(model: string): string {
+export function quoted(model: string): string {
   return model.replaceAll("'", "''");
 }
 

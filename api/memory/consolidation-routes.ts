@@ -3,12 +3,11 @@ import { z } from 'zod';
 import { CONSOLIDATION_STRATEGIES } from '../../core/memory/consolidation.ts';
 import { LIMITS } from '../../core/limits.ts';
 import {
-  consolidateMemory,
   readConsolidations,
   revertConsolidation,
   type ConsolidationRow,
 } from '../../modules/memory/consolidate-memory.ts';
-import { summarizeEntries } from '../../modules/memory/summarize-entries.ts';
+import { consolidateShortTerm } from '../../modules/memory/consolidate-short-term.ts';
 import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
@@ -77,10 +76,7 @@ const consolidate = defineRoute({
       keyId,
     };
     const asked = { tenantId, workspaceId, agentId, definition, ...by };
-    const summaries = await summarizeEntries(context, asked, new AbortController().signal);
-    const { id, ...counts } = await context.db.withTenant(tenantId, (tx) =>
-      consolidateMemory(tx, { ...asked, summaries }),
-    );
+    const { id, ...counts } = await consolidateShortTerm(context, asked, new AbortController().signal);
     embedSoon(context, { tenantId: caller.tenantId, agentId });
     return { status: 200, body: { ...counts, consolidation_id: id } };
   },

@@ -3,11 +3,11 @@ import { conflict, notFound } from '../../core/errors.ts';
 import type { Caller } from '../../core/caller.ts';
 import { consolidationSettings, type AgentDefinition } from '../../core/definition.ts';
 import {
-  candidatesOf,
   planConsolidation,
   type ConsolidationPlan,
   type ConsolidationStrategy,
   type ShortTermEntry,
+  type SimilarEntry,
 } from '../../core/memory/consolidation.ts';
 import { readMetadata } from '../../core/memory/entry.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -15,7 +15,6 @@ import type { Tx } from '../../db/database.ts';
 import {
   applyPlan,
   findProcedures,
-  findSimilar,
   insertConsolidation,
   listConsolidations,
   lockConsolidation,
@@ -24,6 +23,7 @@ import {
   undoDiff,
   type ConsolidationRow,
 } from '../../db/memory-consolidation.ts';
+import { readSimilar } from '../../db/memory-similar.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories } from '../../db/memory-entries.ts';
 import type { Page } from '../../db/page-bytes.ts';
@@ -43,10 +43,19 @@ export interface Consolidation {
   strategy: ConsolidationStrategy;
   maxEntries: number;
   at: Date;
-  /** Shorter versions of long entries, by id; an entry without one is cut to its weightiest sentences. */
-  summaries?: ReadonlyMap<string, string>;
   /** Who asked for it; null if it was just due. */
   keyId: string | null;
+}
+
+/** Candidates in the order of the plan, and what says the same, as they were found before. */
+export interface Survey {
+  candidates: readonly ShortTermEntry[];
+  similar: readonly SimilarEntry[];
+}
+
+interface Found extends Survey {
+  /** Shorter versions of long entries, by id; an entry without one is cut to its weightiest sentences. */
+  summaries: ReadonlyMap<string, string>;
 }
 
 export interface Consolidated {
@@ -58,19 +67,17 @@ export interface Consolidated {
   procedural: number;
 }
 
-/** Reads, plans and applies in the caller's transaction, so that a killed process leaves everything as it was. */
-export async function consolidateMemory(tx: Tx, asked: Consolidation): Promise<Consolidated> {
+/**
+ * Plans and applies in the caller's transaction, so that a killed process leaves everything as it was. What was found before is
+ * read again: entries may have been changed, consolidated or forgotten since.
+ */
+export async function consolidateMemory(tx: Tx, asked: Consolidation & Found): Promise<Consolidated> {
   const { agentId, at, strategy, maxEntries } = asked;
   const settings = consolidationSettings(asked.definition);
   await lockMemoryOf(tx, agentId);
-  const entries = await lockShortTerm(tx, agentId, LIMITS.consolidatedEntries);
-  const candidates = candidatesOf(entries, { at, strategy, maxEntries, settings });
-  const similar = await findSimilar(
-    tx,
-    agentId,
-    candidates.map(({ id }) => id),
-  );
-  const plan = planConsolidation(candidates, similar, { at, settings });
+  const found = asked.candidates.map(({ id }) => id);
+  const candidates = await lockShortTerm(tx, agentId, found);
+  const plan = planConsolidation(candidates, await readSimilar(tx, agentId, asked.similar), { at, settings });
   const summaries = await addSummaries(tx, asked, plan);
   const diff = await applyPlan(tx, agentId, { plan, summaries, archive: settings.archiveEvicted });
   const procedural = await addProcedures(tx, asked);
@@ -105,12 +112,12 @@ function inputOf({ id, importance, relevance_score, access_count, last_accessed,
 /** Adds shorter entries; returns their ids by those of the originals. */
 async function addSummaries(
   tx: Tx,
-  { tenantId, agentId, summaries }: Consolidation,
+  { tenantId, agentId, summaries }: Consolidation & Found,
   plan: ConsolidationPlan,
 ): Promise<Map<string, string>> {
   const ids = new Map<string, string>();
   for (const { id, importance, ...shortened } of plan.summarized) {
-    const content = summaries?.get(id) ?? shortened.content;
+    const content = summaries.get(id) ?? shortened.content;
     const entry = await findMemory(tx, { agentId, id });
     if (!entry) continue;
     const { thread_id, relevance_score, metadata, valid_from, valid_to, expires_at, origin } = entry;

@@ -5,9 +5,9 @@ import { listConsolidationDue } from '../../db/memory-work.ts';
 import { CONSOLIDATION } from '../../jobs/consolidation.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { newId } from '../../lib/new-id.ts';
-import { consolidateMemory, type Consolidated } from './consolidate-memory.ts';
+import type { Consolidated } from './consolidate-memory.ts';
+import { consolidateShortTerm } from './consolidate-short-term.ts';
 import type { ExtractionContext } from './extract/propose.ts';
-import { summarizeEntries } from './summarize-entries.ts';
 import type { MemoryContext } from './memory-context.ts';
 
 const AT_ONCE = 200;
@@ -46,6 +46,5 @@ export async function consolidateDue(
   const { definition, workspace_id: workspaceId } = agent;
   const by = { strategy: 'age' as const, maxEntries: LIMITS.consolidatedEntries, at: new Date(), keyId: null };
   const asked = { tenantId, agentId, workspaceId, definition, ...by };
-  const summaries = await summarizeEntries(context, asked, stop);
-  return context.db.withTenant(tenantId, (tx) => consolidateMemory(tx, { ...asked, summaries }));
+  return consolidateShortTerm(context, asked, stop);
 }

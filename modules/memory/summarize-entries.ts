@@ -3,13 +3,12 @@ import { z } from 'zod';
 import { cleanText } from '../../core/content.ts';
 import { consolidationSettings } from '../../core/definition.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { candidatesOf, planConsolidation } from '../../core/memory/consolidation.ts';
+import { planConsolidation } from '../../core/memory/consolidation.ts';
 import { escapeText } from '../../core/memory/prompt.ts';
-import { findSimilar, lockShortTerm } from '../../db/memory-consolidation.ts';
 import { estimateTokens } from '../../llm/estimate-tokens.ts';
 import { fallbackModelsOf, primaryModelOf } from '../agents/effective-limits.ts';
 import { askForTool, type OwnTool } from '../model-calls/ask-for-tool.ts';
-import type { Consolidation } from './consolidate-memory.ts';
+import type { Consolidation, Survey } from './consolidate-memory.ts';
 import type { ExtractionContext } from './extract/propose.ts';
 
 const SUBMIT_SUMMARY: OwnTool<{ summary: string }> = {
@@ -28,7 +27,7 @@ const MOST = 10;
 /** Shorter versions by id of the entries; empty for the offline model. */
 export async function summarizeEntries(
   context: ExtractionContext,
-  asked: Consolidation & { workspaceId: string },
+  asked: Consolidation & Survey & { workspaceId: string },
   stop: AbortSignal,
 ): Promise<Map<string, string>> {
   const first = primaryModelOf(asked.definition, undefined);
@@ -60,22 +59,14 @@ export async function summarizeEntries(
     const { summary } = answer.arguments;
     if (estimateTokens(summary) < estimateTokens(content)) summaries.set(id, summary);
   };
-  await Promise.all((await longEntries(context, asked)).slice(0, MOST).map(ask));
+  const { candidates, similar, at } = asked;
+  const plan = planConsolidation(candidates, similar, { at, settings: consolidationSettings(definition) });
+  const long = new Set(plan.summarized.map(({ id }) => id));
+  await Promise.all(
+    candidates
+      .filter(({ id }) => long.has(id))
+      .slice(0, MOST)
+      .map(ask),
+  );
   return summaries;
-}
-
-/** Entries that a consolidation would shorten now. */
-async function longEntries(
-  { db }: ExtractionContext,
-  asked: Consolidation,
-): Promise<{ id: string; content: string }[]> {
-  const { tenantId, agentId, at, strategy, maxEntries } = asked;
-  const settings = consolidationSettings(asked.definition);
-  return db.withTenant(tenantId, async (tx) => {
-    const entries = await lockShortTerm(tx, agentId, LIMITS.consolidatedEntries);
-    const candidates = candidatesOf(entries, { at, strategy, maxEntries, settings });
-    const ids = candidates.map(({ id }) => id);
-    const { summarized } = planConsolidation(candidates, await findSimilar(tx, agentId, ids), { at, settings });
-    return candidates.filter(({ id }) => summarized.some((each) => each.id === id));
-  });
 }

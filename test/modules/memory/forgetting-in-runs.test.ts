@@ -5,7 +5,7 @@ import { lockMemoryOf } from '../../../db/memory-lock.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
-import { consolidateMemory } from '../../../modules/memory/consolidate-memory.ts';
+import { consolidateShortTerm } from '../../../modules/memory/consolidate-short-term.ts';
 import { dropExpired } from '../../../modules/memory/drop-expired.ts';
 import { createSpace, removeFragment } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
@@ -277,11 +277,13 @@ describe('What a run has of memories that are forgotten', () => {
     engine.say((_, n) => (n === 0 ? use({ name: 'remember', input }) : text('ok')));
     await ask('Note the word.');
     const consolidation = { min_age_hours: 0, importance_threshold: 1 };
-    const { tenantId } = engine;
+    const { tenantId, workspaceId } = engine.platform;
     const asked = { strategy: 'importance' as const, maxEntries: 9, at: new Date(), keyId: null };
     const definition = { name: 'a', memory_config: { consolidation } };
-    const { evicted } = await engine.context.db.withTenant(tenantId, (tx) =>
-      consolidateMemory(tx, { ...asked, tenantId, agentId: agent, definition }),
+    const { evicted } = await consolidateShortTerm(
+      engine.context,
+      { ...asked, tenantId, workspaceId, agentId: agent, definition },
+      new AbortController().signal,
     );
     assert.equal(evicted, 1);
     await forget('steenbokcanary');

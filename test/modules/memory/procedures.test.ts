@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { consolidateMemory } from '../../../modules/memory/consolidate-memory.ts';
+import { consolidateShortTerm } from '../../../modules/memory/consolidate-short-term.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { memoriesOf } from '../../support/queries/memory.ts';
@@ -33,16 +33,19 @@ describe('What an agent does again and again', () => {
     return run;
   };
   const consolidate = (config: object = procedural) =>
-    engine.context.db.withTenant(engine.tenantId, (tx) =>
-      consolidateMemory(tx, {
+    consolidateShortTerm(
+      engine.context,
+      {
         tenantId: engine.tenantId,
+        workspaceId: engine.platform.workspaceId,
         agentId: agent,
         definition: { name: 'a', memory_config: { procedural: config } },
         strategy: 'age',
         maxEntries: 100,
         at: new Date(),
         keyId: null,
-      }),
+      },
+      new AbortController().signal,
     );
 
   it('becomes a procedure when it was seen often enough, with the runs that show it, once', async () => {

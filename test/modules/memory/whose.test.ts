@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
-import { consolidateMemory } from '../../../modules/memory/consolidate-memory.ts';
+import { consolidateShortTerm } from '../../../modules/memory/consolidate-short-term.ts';
 import { extractMemories } from '../../../modules/memory/extract-memories.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
@@ -45,16 +45,19 @@ describe('Whose memories they are', () => {
     );
   const outputs = async (run: string) => (await resultsOf(engine, run, 'recall')).map(({ output }) => output);
   const consolidate = () =>
-    engine.context.db.withTenant(engine.tenantId, (tx) =>
-      consolidateMemory(tx, {
+    consolidateShortTerm(
+      engine.context,
+      {
         tenantId: engine.tenantId,
+        workspaceId: engine.platform.workspaceId,
         agentId: agent,
         definition: { name: 'a' },
         strategy: 'importance',
         maxEntries: 100,
         at: new Date(),
         keyId: null,
-      }),
+      },
+      new AbortController().signal,
     );
 
   it('is said where the agent remembers: another user does not recall it, nor finds it said already', async () => {

@@ -231,6 +231,12 @@ export async function setVectors(tenant: Tenant, of: readonly { id: string; vect
   }
 }
 
+/** Makes so many of an agent's entries ones of the short term. */
+export async function makeShortTerm(tenant: Tenant, agent: string, count: number): Promise<void> {
+  const some = 'select id from memory_entries where agent_id = $1 order by id limit $2';
+  await rows(tenant, `update memory_entries set memory_type = 'SHORT_TERM' where id in (${some})`, agent, count);
+}
+
 /** As if so many hours had gone by for the fragments of a space. */
 export async function passTimeOfSpace(tenant: Tenant, space: string, hours: number): Promise<void> {
   const sql = `update memory_fragments set expires_at = expires_at - $2 * interval '1 hour' where space_id = $1`;

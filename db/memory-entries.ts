@@ -61,7 +61,7 @@ const NOTE_MODELS = `insert into memory_models (agent_id, model, tenant_id, want
   select distinct e.agent_id, e.embedding_model, e.tenant_id,
     coalesce(v.definition->'memory_config'->'long_term'->>'embedding_model', '') from memory_entries e
     left join agents a on a.id = e.agent_id left join agent_versions v on v.agent_id = a.id and v.version = a.current_version
-   where e.id = any($1::uuid[]) and e.${LIVE} and e.embedding_model is not null
+   where e.id = any($1::uuid[]) and e.${LIVE} and e.embedding is not null
   on conflict do nothing`;
 
 const LANGUAGE = `'english'`;

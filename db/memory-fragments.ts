@@ -1,4 +1,5 @@
 /** Fragments of shared memory, with their versions, uses and vectors. */
+import { NO_VECTOR } from '../core/memory/entry.ts';
 import { findSpace, type SpaceRow, type Visibility } from './memory-spaces.ts';
 import type { Tx } from './database.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
@@ -249,13 +250,13 @@ export async function listUnembeddedFragments(
   );
 }
 
-/** Stores vectors of fragments, in pgvector's notation. */
+/** Stores vectors of fragments, in pgvector's notation, or null for a text that the model refuses. */
 export async function storeFragmentEmbeddings(
   tx: Tx,
-  of: { model: string; rows: readonly { id: string; content: string; vector: string }[] },
+  of: { model: string; rows: readonly { id: string; content: string; vector: string | null }[] },
 ): Promise<void> {
   await tx.query(
-    `update memory_fragments f set embedding = r.vector::vector, embedding_model = $1
+    `update memory_fragments f set embedding = r.vector::vector, embedding_model = case when r.vector is null then '${NO_VECTOR}' else $1 end
        from jsonb_to_recordset($2::jsonb) as r (id uuid, content text, vector text) where f.id = r.id and f.words = r.content`,
     [of.model, JSON.stringify(of.rows)],
   );

@@ -1,4 +1,5 @@
 /** Embedding models of agents' memories: which entries lack the current one, and how processes embed. */
+import { NO_VECTOR } from '../core/memory/entry.ts';
 import type { Database, Tx } from './database.ts';
 import { LIVE } from './memory-entries.ts';
 import { shareMemoryOf } from './memory-lock.ts';
@@ -102,7 +103,7 @@ export async function listUnembedded(
   );
 }
 
-/** Stores vectors in pgvector's notation. Skips entries whose text is gone. */
+/** Stores vectors in pgvector's notation, or null for a refused text. Skips entries whose text is gone. */
 export async function storeEmbeddings(
   tx: Tx,
   of: {
@@ -110,17 +111,17 @@ export async function storeEmbeddings(
     agentId: string;
     model: string;
     wanted: string | undefined;
-    rows: readonly { id: string; vector: string }[];
+    rows: readonly { id: string; vector: string | null }[];
   },
 ): Promise<void> {
   await tx.query(
-    `insert into memory_models as m (agent_id, model, tenant_id, wanted) values ($1, $2, $3, $4)
+    `insert into memory_models as m (agent_id, model, tenant_id, wanted) select $1::uuid, $2, $3::uuid, $4 where $5::boolean
        on conflict (agent_id, model) do update set wanted = excluded.wanted where m.wanted <> excluded.wanted`,
-    [of.agentId, of.model, of.tenantId, of.wanted ?? ''],
+    [of.agentId, of.model, of.tenantId, of.wanted ?? '', of.rows.some(({ vector }) => vector !== null)],
   );
   await shareMemoryOf(tx, of.agentId);
   await tx.query(
-    `update memory_entries e set embedding = r.vector::vector, embedding_model = $1 from (
+    `update memory_entries e set embedding = r.vector::vector, embedding_model = case when r.vector is null then '${NO_VECTOR}' else $1 end from (
         select e.id, r.vector from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text)
           join memory_entries e on e.id = r.id and e.${LIVE} order by e.id for no key update of e) r
       where e.id = r.id`,

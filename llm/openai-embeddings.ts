@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Credential } from './provider.ts';
+import { TextsRefused } from './embed-each.ts';
 import { providerFetch } from './provider-fetch.ts';
 
 /** Texts per request. */
@@ -36,7 +37,10 @@ async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signa
       signal: deadline.signal,
     });
     const text = await response.text();
-    if (!response.ok) throw new Error(`The embedding model "${model}" answered ${response.status}.`);
+    if (!response.ok) {
+      const message = `The embedding model "${model}" answered ${response.status}.`;
+      throw isOfTexts(response.status) ? new TextsRefused(message) : new Error(message);
+    }
     const { data } = answer.parse(JSON.parse(text));
     const byIndex = new Map(data.map(({ index, embedding }) => [index, embedding]));
     return texts.map((_, index) => {
@@ -47,6 +51,11 @@ async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signa
   } finally {
     deadline.clear();
   }
+}
+
+/** Whether an answer says that the server does not take these texts; the others speak of the key, the model, or the moment. */
+function isOfTexts(status: number): boolean {
+  return status >= 400 && status < 500 && ![401, 403, 404, 408, 429].includes(status);
 }
 
 /** 32-bit floats, little-endian. */

@@ -2,7 +2,14 @@
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { isTrusted, MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES, memoryType } from '../../core/memory/entry.ts';
+import {
+  isTrusted,
+  MEMORY_ORIGINS,
+  MEMORY_STATUSES,
+  MEMORY_TYPES,
+  memoryType,
+  NO_VECTOR,
+} from '../../core/memory/entry.ts';
 import { VALIDITIES } from '../../core/memory/validity.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ArchiveRow, History, MemoryRow } from '../../modules/memory/read-memories.ts';
@@ -169,6 +176,7 @@ function recencyOf(row: MemoryRow): number {
 const text = (at: Date | null) => at?.toISOString() ?? null;
 
 export function presentMemory(row: MemoryRow): z.input<typeof memory> {
+  const model = row.embedding_model === NO_VECTOR ? null : row.embedding_model;
   return {
     id: row.id,
     entry_id: row.id,
@@ -200,8 +208,8 @@ export function presentMemory(row: MemoryRow): z.input<typeof memory> {
     valid_from: text(row.valid_from),
     valid_to: text(row.valid_to),
     expires_at: text(row.expires_at),
-    embedding_generated: row.embedding_model !== null,
-    embedding_model: row.embedding_model,
+    embedding_generated: model !== null,
+    embedding_model: model,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -67,7 +67,7 @@ export async function learnSkills(
   });
   if (untried.length === 0) return;
   const vectors = model === undefined ? undefined : await vectorsOf(context, { model, withinMs }, untried);
-  const rows = untried.map((name, index) => ({ name, vector: vectors ? toVector(vectors[index] ?? []) : null }));
+  const rows = untried.map((name, index) => ({ name, vector: toVector(vectors?.[index]) }));
   const stored = vectors ? rows : rows.filter(({ name }) => isFinal && names.includes(name));
   if (stored.length === 0) return;
   await db.withTenant(tenantId, (tx) => storeSkillEmbeddings(tx, { model: model ?? null, rows: stored }));
@@ -77,10 +77,10 @@ async function vectorsOf(
   { embeddings, log }: SkillContext,
   { model, withinMs }: { model: string; withinMs: number },
   names: readonly string[],
-): Promise<number[][] | undefined> {
+): Promise<(number[] | undefined)[] | undefined> {
   const deadline = startDeadline(withinMs, new AbortController().signal);
   try {
-    return await embeddings.embed(
+    return await embeddings.embedEach(
       model,
       names.map((name) => name.replaceAll(/[_-]+/g, ' ')),
       { signal: deadline.signal, isWaitedFor: true },

@@ -8,7 +8,7 @@ import {
   type UnembeddedFragment,
 } from '../../db/memory-fragments.ts';
 import { modelUnder } from '../../llm/embedding-settings.ts';
-import { toVector } from '../../llm/embeddings.ts';
+import { lengthOf, toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 import { workSoon } from './memory-work.ts';
 
@@ -38,7 +38,7 @@ export async function embedFragments(
     const rows = stop.aborted || model === undefined ? [] : await freshFragments(context, of, model);
     if (model === undefined || rows.length === 0) return { embedded };
     const texts = rows.map(({ content }) => content);
-    const vectors = await context.embeddings.embed(model, texts, { signal: stop });
+    const vectors = await context.embeddings.embedEach(model, texts, { signal: stop });
     await storeVectors(context, tenantId, { model, rows, vectors });
     embedded += rows.length;
   }
@@ -71,14 +71,18 @@ export async function freshFragments(
   return list(others.flatMap((each) => modelUnder(each, undefined) ?? []));
 }
 
-/** Stores vectors of fragments that are unchanged since. */
+/** Stores vectors of fragments that are unchanged since; undefined for a text that the model refuses. */
 export async function storeVectors(
   { db }: Pick<MemoryContext, 'db'>,
   tenantId: string,
-  { model, rows, vectors }: { model: string; rows: readonly UnembeddedFragment[]; vectors: readonly number[][] },
+  {
+    model,
+    rows,
+    vectors,
+  }: { model: string; rows: readonly UnembeddedFragment[]; vectors: readonly (number[] | undefined)[] },
 ): Promise<void> {
   if (rows.length === 0) return;
-  await ensureMemoryIndex(db, { owner: 'memory_fragments', model, dimensions: vectors[0]?.length ?? 0 });
-  const stored = rows.map(({ id, content }, index) => ({ id, content, vector: toVector(vectors[index] ?? []) }));
+  await ensureMemoryIndex(db, { owner: 'memory_fragments', model, dimensions: lengthOf(vectors) });
+  const stored = rows.map(({ id, content }, index) => ({ id, content, vector: toVector(vectors[index]) }));
   await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows: stored }));
 }

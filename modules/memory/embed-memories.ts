@@ -12,7 +12,7 @@ import {
 } from '../../db/memory-models.ts';
 import type { Tx } from '../../db/database.ts';
 import { replaces } from '../../llm/embedding-settings.ts';
-import { toVector } from '../../llm/embeddings.ts';
+import { lengthOf, toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 
 interface Owner {
@@ -75,9 +75,9 @@ async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSigna
   const { wanted, model, rows } = await nextBatch(context, owner);
   if (rows.length === 0 || model === undefined) return 0;
   const texts = rows.map(({ content }) => content);
-  const vectors = await embeddings.embed(model, texts, { signal: stop });
-  await ensureMemoryIndex(db, { owner: 'memory_entries', model, dimensions: vectors[0]?.length ?? 0 });
-  const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
+  const vectors = await embeddings.embedEach(model, texts, { signal: stop });
+  await ensureMemoryIndex(db, { owner: 'memory_entries', model, dimensions: lengthOf(vectors) });
+  const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index]) }));
   await db.withTenant(owner.tenantId, (tx) => storeEmbeddings(tx, { ...owner, model, wanted, rows: stored }));
   return rows.length;
 }

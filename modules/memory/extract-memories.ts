@@ -190,7 +190,7 @@ async function vectorsOf(
   const texts = of.proposed.proposal.add.map(({ content }) => content);
   if (texts.length === 0) return [];
   try {
-    return (await embeddings.embed(of.model, texts, { signal: of.stop })).map(toVector);
+    return (await embeddings.embed(of.model, texts, { signal: of.stop })).map((vector) => toVector(vector));
   } catch (error) {
     of.stop.throwIfAborted();
     log.warn({ err: error, model: of.model }, 'no vectors to compare memories by');

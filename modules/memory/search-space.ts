@@ -8,6 +8,7 @@ import type { QuestionVector } from '../../db/memory-search.ts';
 import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
+import type { EmbedOptions } from '../../llm/embed-texts.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragments.ts';
@@ -102,7 +103,7 @@ async function searched(
 }
 
 /**
- * Embeds the question together with the first fragments that lack a vector; the others follow. Undefined if not in
+ * Embeds the question, and meanwhile the first fragments that lack a vector; the others follow. Undefined if not in
  * time: words alone decide.
  */
 async function vectorOf(
@@ -113,21 +114,35 @@ async function vectorOf(
   const model = embeddings.modelFor(undefined);
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
+  const options = { signal: deadline.signal, isWaitedFor: true };
+  const embedding = embedFirst(context, { tenantId, spaceIds, model }, options);
   try {
-    const rows = await freshFragments(context, { tenantId, spaceIds }, model);
-    if (rows.length === LIMITS.embeddedTogether)
-      for (const spaceId of new Set(rows.map((row) => row.space_id)))
-        embedFragmentsSoon(context, { tenantId, spaceId });
-    const [asked = [], ...vectors] = await embeddings.embed(model, [text, ...rows.map(({ content }) => content)], {
-      signal: deadline.signal,
-      isWaitedFor: true,
-    });
-    await storeVectors(context, tenantId, { model, rows, vectors });
+    const [asked = []] = await embeddings.embed(model, [text], options);
     return { model, vector: toVector(asked), dimensions: asked.length };
   } catch (error) {
     log.warn({ err: error, model }, 'a question has no vector: a space is searched by words');
     return undefined;
   } finally {
+    await embedding;
     deadline.clear();
+  }
+}
+
+/** Does not fail: the search goes on without these vectors. */
+async function embedFirst(
+  context: MemoryContext,
+  { tenantId, spaceIds, model }: { tenantId: string; spaceIds: readonly string[]; model: string },
+  options: EmbedOptions,
+): Promise<void> {
+  try {
+    const rows = await freshFragments(context, { tenantId, spaceIds }, model);
+    if (rows.length === LIMITS.embeddedTogether)
+      for (const spaceId of new Set(rows.map((row) => row.space_id)))
+        embedFragmentsSoon(context, { tenantId, spaceId });
+    const texts = rows.map(({ content }) => content);
+    const vectors = await context.embeddings.embedEach(model, texts, options);
+    await storeVectors(context, tenantId, { model, rows, vectors });
+  } catch (error) {
+    context.log.warn({ err: error, model }, 'fragments that a space is searched for have no vectors yet');
   }
 }

@@ -1,4 +1,4 @@
-/** A provider of embeddings that speaks OpenAI's form, on a free port; it has no model `refused`. */
+/** A provider of embeddings that speaks OpenAI's form, on a free port; it has no model `refused`, and takes no empty text. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -7,6 +7,8 @@ export interface EmbeddingServer {
   asked: string[];
   /** What a service needs to ask it. */
   env: { OPENAI_API_KEY: string; OPENAI_BASE_URL: string };
+  /** Refuses requests with a text that has this word. */
+  refuse: (word: string) => void;
   /** Answers nobody until the function that it returns is called. */
   hold: () => () => void;
   close: () => Promise<void>;
@@ -15,6 +17,7 @@ export interface EmbeddingServer {
 export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   const asked: string[] = [];
   let held = Promise.resolve();
+  let refused: string | undefined;
   const server = createServer((request, response) => {
     void (async () => {
       let text = '';
@@ -23,8 +26,9 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
       asked.push(...input);
       await held;
       const data = input.map((each, index) => ({ index, embedding: vectorOf(each) }));
+      const isBad = input.some((each) => each === '' || (refused !== undefined && each.includes(refused)));
       response
-        .writeHead(model === 'refused' ? 400 : 200, { 'content-type': 'application/json' })
+        .writeHead(model === 'refused' || isBad ? 400 : 200, { 'content-type': 'application/json' })
         .end(JSON.stringify({ data }));
     })();
   });
@@ -33,6 +37,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   return {
     asked,
     env: { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` },
+    refuse: (word) => (refused = word),
     hold() {
       let release = () => {};
       held = new Promise((resolve) => (release = resolve));

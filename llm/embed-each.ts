@@ -1,0 +1,40 @@
+/** Embeds texts although the model refuses some of them, such as one that is too long for it. */
+import type { EmbedOptions, EmbedTexts } from './embed-texts.ts';
+
+/** The model does not take these texts, however often it is asked. */
+export class TextsRefused extends Error {}
+
+const PROBE = 'A text that every model takes.';
+
+/** A vector for each text, in their order; undefined for one that the model refuses. Empty texts are not sent to it. */
+export async function embedEach(
+  embed: EmbedTexts,
+  texts: readonly string[],
+  options: EmbedOptions,
+): Promise<(number[] | undefined)[]> {
+  const sent = texts.filter(hasContent);
+  const vectors = await embedHalves(embed, sent, options);
+  // Else it is the model or its server that is wrong.
+  if (sent.length > 0 && vectors.every((vector) => vector === undefined)) await embed([PROBE], options);
+  const next = vectors.values();
+  return texts.map((text) => (hasContent(text) ? next.next().value : undefined));
+}
+
+const hasContent = (text: string): boolean => text.trim() !== '';
+
+async function embedHalves(
+  embed: EmbedTexts,
+  texts: readonly string[],
+  options: EmbedOptions,
+): Promise<(number[] | undefined)[]> {
+  if (texts.length === 0) return [];
+  try {
+    return await embed(texts, options);
+  } catch (error) {
+    if (!(error instanceof TextsRefused)) throw error;
+    if (texts.length === 1) return [undefined];
+    const middle = Math.ceil(texts.length / 2);
+    const first = await embedHalves(embed, texts.slice(0, middle), options);
+    return [...first, ...(await embedHalves(embed, texts.slice(middle), options))];
+  }
+}

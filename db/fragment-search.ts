@@ -27,11 +27,12 @@ type FoundFragment = FragmentRow & { lexical: number; cosine: number };
 export async function searchFragments(
   tx: Tx,
   scope: FragmentSearch,
-  { text, vector }: { text: string; vector: QuestionVector | undefined },
+  { text, vector: asked }: { text: string; vector: QuestionVector | undefined },
 ): Promise<FoundFragment[]> {
   const seen = await listSeen(tx, scope, { limit: EXACT_FRAGMENTS + 1 });
   if (seen.length === 0) return [];
   const isFew = seen.length <= EXACT_FRAGMENTS;
+  const vector = asked && (await fits(tx, scope, asked)) ? asked : undefined;
   const near = isFew ? seen : vector ? await findNear(tx, scope, vector) : [];
   const size = isFew ? seen.length : COUNTED_FRAGMENTS;
   return searchAmong(tx, scope, { text, vector, near, isFew, size });
@@ -48,6 +49,16 @@ async function listSeen(
     [spaceIds, agentId, limit],
   );
   return rows.map(({ id }) => id);
+}
+
+/** Whether vectors of the fragments can be compared with a question's: the model may give others than it did. */
+async function fits(tx: Tx, { spaceIds }: FragmentSearch, { model, dimensions }: QuestionVector): Promise<boolean> {
+  const [row] = await tx.query<{ length: number }>(
+    `select vector_dims(embedding) as length from memory_fragments
+      where space_id = any($1::uuid[]) and embedding_model = $2 and embedding is not null limit 1`,
+    [spaceIds, model],
+  );
+  return row === undefined || row.length === dimensions;
 }
 
 /** The nearest found by the index; in addition the newest, if others' fragments are nearer. */

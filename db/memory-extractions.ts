@@ -5,6 +5,7 @@ import type { MemoryOrigin } from '../core/memory/entry.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { Tx } from './database.ts';
 import { STILL_SO } from './memory-entries.ts';
+import { lengthOfVectors } from './memory-models.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
 
@@ -163,6 +164,7 @@ export async function findNearTexts(
     `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
         select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
          where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed') and ${STILL_SO}
+           and vector_dims(v.vector::vector) = ${lengthOfVectors('$1', '$2')}
            and ($5::text is null or coalesce(e.metadata->>'user_id', $5) = $5)
          order by e.embedding <=> v.vector::vector limit 5) n
       where n.distance <= $4::float8`,

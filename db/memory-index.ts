@@ -10,6 +10,23 @@ interface VectorModel {
   dimensions: number;
 }
 
+/** The length of a model's vectors, as its index holds them; undefined before there is one. */
+export async function readVectorLength(
+  db: Database,
+  { owner, model }: Pick<VectorModel, 'owner' | 'model'>,
+): Promise<number | undefined> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ length: number }>(
+      `select (regexp_match(pg_get_indexdef(i.indexrelid), 'vec(?:tor)?\\((\\d+)\\)'))[1]::int as length
+         from pg_index i join pg_class c on c.oid = i.indexrelid
+        where i.indrelid = to_regclass($1) and i.indisvalid and starts_with(c.relname, $1 || '_near_')
+          and strpos(pg_get_expr(i.indpred, i.indrelid), format('embedding_model = %L', $2::text)) > 0`,
+      [owner, model],
+    ),
+  );
+  return row?.length;
+}
+
 /** The index's name, as built by `ensure_vector_index`. */
 const STATE = `select n.name, i.indisvalid as valid from (select $3::text || '_near_' || substr(md5($1 || $2::int), 1, 12) as name) n
   left join pg_index i on i.indexrelid = to_regclass(n.name)`;

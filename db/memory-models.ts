@@ -80,6 +80,23 @@ export async function readModels(tx: Tx, agentId: string): Promise<string[]> {
   return rows.map(({ model }) => model);
 }
 
+/** As an expression, the length of an agent's vectors of a model. */
+export const lengthOfVectors = (agent: string, model: string): string =>
+  `(select vector_dims(embedding) from memory_entries
+     where agent_id = ${agent} and embedding_model = ${model} and embedding is not null and ${LIVE} limit 1)`;
+
+/** The length of an agent's vectors of a model; undefined if it has none. */
+export async function readLengthOf(
+  tx: Tx,
+  { agentId, model }: { agentId: string; model: string },
+): Promise<number | undefined> {
+  const [row] = await tx.query<{ length: number | null }>(`select ${lengthOfVectors('$1', '$2')} as length`, [
+    agentId,
+    model,
+  ]);
+  return row?.length ?? undefined;
+}
+
 /** Records that replacing the vectors of these models has begun. */
 export async function noteTried(tx: Tx, of: { agentId: string; models: readonly string[] }): Promise<void> {
   await tx.query('update memory_models set tried_at = now() where agent_id = $1 and model = any($2::text[])', [

@@ -15,9 +15,19 @@ export async function embedEach(
   const sent = texts.filter(hasContent);
   const vectors = await embedHalves(embed, sent, options);
   // Else it is the model or its server that is wrong.
-  if (sent.length > 0 && vectors.every((vector) => vector === undefined)) await embed([PROBE], options);
+  if (sent.length > 0 && vectors.every((vector) => vector === undefined)) await mustTake(embed, options);
   const next = vectors.values();
   return texts.map((text) => (hasContent(text) ? next.next().value : undefined));
+}
+
+async function mustTake(embed: EmbedTexts, options: EmbedOptions): Promise<void> {
+  const vectors = await embed([PROBE], options);
+  if (!vectors.every(isSound)) throw new Error('The embedding model gives vectors that nothing can be compared with.');
+}
+
+/** Whether a vector has numbers, as they are stored (32 bits), and a direction. */
+function isSound(vector: readonly number[]): boolean {
+  return vector.some((value) => value !== 0) && vector.every((value) => Number.isFinite(Math.fround(value)));
 }
 
 const hasContent = (text: string): boolean => text.trim() !== '';
@@ -29,7 +39,10 @@ async function embedHalves(
 ): Promise<(number[] | undefined)[]> {
   if (texts.length === 0) return [];
   try {
-    return await embed(texts, options);
+    const vectors = await embed(texts, options);
+    if (!vectors.every(isSound))
+      throw new TextsRefused('The embedding model gave a vector that nothing can be compared with.');
+    return vectors;
   } catch (error) {
     if (!(error instanceof TextsRefused)) throw error;
     if (texts.length === 1) return [undefined];

@@ -50,9 +50,16 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
   };
   const embedSome: Embeddings['embedEach'] = async (model, texts, options) => {
     const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
-    const known = new Map(keys.map((key) => [key, cache.get(key)] as const));
+    const { dimensions } = options;
+    const fits = (vector: number[] | undefined) => vector?.length === (dimensions ?? vector?.length);
+    const known = new Map(keys.map((key) => [key, cache.get(key)] as const).filter(([, vector]) => fits(vector)));
     const missing = new Map(keys.flatMap((key, at) => (known.get(key) ? [] : [[key, cut(texts[at] ?? '')] as const])));
     const made = missing.size === 0 ? [] : await embedEach(find(model), [...missing.values()], options);
+    const misfit = made.find((vector) => vector !== undefined && !fits(vector));
+    if (misfit)
+      throw new Error(
+        `The embedding model "${model}" gives vectors of ${misfit.length} numbers, and those that are stored have ${dimensions}.`,
+      );
     [...missing.keys()].forEach((key, at) => known.set(key, made[at]));
     return keys.map((key) => {
       const vector = known.get(key);

@@ -1,6 +1,6 @@
 /** Embeds fragments of spaces: soon after they are written, or when they are searched before that. */
 import { LIMITS } from '../../core/limits.ts';
-import { ensureMemoryIndex } from '../../db/memory-index.ts';
+import { ensureMemoryIndex, readVectorLength } from '../../db/memory-index.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import {
   listUnembeddedFragments,
@@ -38,7 +38,8 @@ export async function embedFragments(
     const rows = stop.aborted || model === undefined ? [] : await freshFragments(context, of, model);
     if (model === undefined || rows.length === 0) return { embedded };
     const texts = rows.map(({ content }) => content);
-    const vectors = await context.embeddings.embedEach(model, texts, { signal: stop });
+    const dimensions = await readVectorLength(context.db, { owner: 'memory_fragments', model });
+    const vectors = await context.embeddings.embedEach(model, texts, { signal: stop, dimensions });
     await storeVectors(context, tenantId, { model, rows, vectors });
     embedded += rows.length;
   }

@@ -1,7 +1,7 @@
 /** Embeds an agent's memories: new ones, and all of them after a change of its model. */
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
-import { ensureMemoryIndex } from '../../db/memory-index.ts';
+import { ensureMemoryIndex, readVectorLength } from '../../db/memory-index.ts';
 import {
   listUnembedded,
   noteEmbeddingSettings,
@@ -75,7 +75,8 @@ async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSigna
   const { wanted, model, rows } = await nextBatch(context, owner);
   if (rows.length === 0 || model === undefined) return 0;
   const texts = rows.map(({ content }) => content);
-  const vectors = await embeddings.embedEach(model, texts, { signal: stop });
+  const dimensions = await readVectorLength(db, { owner: 'memory_entries', model });
+  const vectors = await embeddings.embedEach(model, texts, { signal: stop, dimensions });
   await ensureMemoryIndex(db, { owner: 'memory_entries', model, dimensions: lengthOf(vectors) });
   const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index]) }));
   await db.withTenant(owner.tenantId, (tx) => storeEmbeddings(tx, { ...owner, model, wanted, rows: stored }));

@@ -4,6 +4,8 @@ import type { Ranked } from '../../core/memory/candidate.ts';
 import { rank } from '../../core/memory/ranking.ts';
 import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
 import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
+import { readLengthOf } from '../../db/memory-models.ts';
 import type { MemoryUse } from '../../db/memory-uses.ts';
 import { shareGivingOf } from '../../db/memory-lock.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
@@ -36,10 +38,11 @@ export async function recall(
   scope: MemoryScope & MemoryUse,
   question: RecallQuestion,
 ): Promise<Recalled[]> {
-  const vector = await vectorOf(context, question);
+  const asked = await vectorOf(context, question);
   const { minScore = 0, topK } = question;
   return context.db.withTenant(scope.tenantId, async (tx) => {
     if (scope.runId !== undefined) await shareGivingOf(tx, scope.agentId);
+    const vector = await fitting(context, tx, { agentId: scope.agentId, vector: asked });
     const candidates = await findCandidates(tx, scope, { text: searchedText(question.text), vector });
     const inScope = candidates.filter((each) => isInScope(each, scope));
     const hits = putCurrentFirst(question, rank(question, inScope)).filter(({ score }) => score >= minScore);
@@ -56,9 +59,11 @@ export async function findLike(
   { tenantId, agentId, userId }: { tenantId: string; agentId: string; userId: string | undefined },
   question: RecallQuestion,
 ): Promise<Ranked<FoundMemory>[]> {
-  const vector = await vectorOf(context, question);
-  const asked = { text: question.text, vector };
-  const candidates = await context.db.withTenant(tenantId, (tx) => findCandidates(tx, { agentId }, asked));
+  const asked = await vectorOf(context, question);
+  const candidates = await context.db.withTenant(tenantId, async (tx) => {
+    const vector = await fitting(context, tx, { agentId, vector: asked });
+    return findCandidates(tx, { agentId }, { text: question.text, vector });
+  });
   const own = candidates.filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
   return rank(question, own).slice(0, question.topK);
 }
@@ -89,4 +94,21 @@ async function vectorOf(
   } finally {
     deadline.clear();
   }
+}
+
+/** Undefined for a vector that cannot be compared with those of the agent's entries, since the model gives others than it did. */
+async function fitting(
+  { log }: MemoryContext,
+  tx: Tx,
+  { agentId, vector }: { agentId: string; vector: QuestionVector | undefined },
+): Promise<QuestionVector | undefined> {
+  if (vector === undefined) return undefined;
+  const { model, dimensions } = vector;
+  const stored = await readLengthOf(tx, { agentId, model });
+  if (stored === undefined || stored === dimensions) return vector;
+  log.warn(
+    { model, agent: agentId, stored, dimensions },
+    'a vector has another length than stored ones: recall goes by words',
+  );
+  return undefined;
 }

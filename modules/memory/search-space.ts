@@ -2,6 +2,7 @@
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listFragments, noteAccesses, type FragmentRow } from '../../db/memory-fragments.ts';
+import { readVectorLength } from '../../db/memory-index.ts';
 import { listSearchedSpaces } from '../../db/memory-spaces.ts';
 import { searchFragments } from '../../db/fragment-search.ts';
 import type { QuestionVector } from '../../db/memory-search.ts';
@@ -140,7 +141,8 @@ async function embedFirst(
       for (const spaceId of new Set(rows.map((row) => row.space_id)))
         embedFragmentsSoon(context, { tenantId, spaceId });
     const texts = rows.map(({ content }) => content);
-    const vectors = await context.embeddings.embedEach(model, texts, options);
+    const dimensions = await readVectorLength(context.db, { owner: 'memory_fragments', model });
+    const vectors = await context.embeddings.embedEach(model, texts, { ...options, dimensions });
     await storeVectors(context, tenantId, { model, rows, vectors });
   } catch (error) {
     context.log.warn({ err: error, model }, 'fragments that a space is searched for have no vectors yet');

@@ -9,6 +9,8 @@ export interface EmbeddingServer {
   env: { OPENAI_API_KEY: string; OPENAI_BASE_URL: string };
   /** Refuses requests with a text that has this word. */
   refuse: (word: string) => void;
+  /** Makes these of a text from now on, in place of three numbers. */
+  give: (vector: (text: string) => number[]) => void;
   /** Answers nobody until the function that it returns is called. */
   hold: () => () => void;
   close: () => Promise<void>;
@@ -18,6 +20,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   const asked: string[] = [];
   let held = Promise.resolve();
   let refused: string | undefined;
+  let vectorOf = (text: string) => [1, text.length, 0.5];
   const server = createServer((request, response) => {
     void (async () => {
       let text = '';
@@ -25,7 +28,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
       const { input, model } = JSON.parse(text) as { input: string[]; model: string };
       asked.push(...input);
       await held;
-      const data = input.map((each, index) => ({ index, embedding: vectorOf(each) }));
+      const data = input.map((each, index) => ({ index, embedding: encode(vectorOf(each)) }));
       const isBad = input.some((each) => each === '' || (refused !== undefined && each.includes(refused)));
       response
         .writeHead(model === 'refused' || isBad ? 400 : 200, { 'content-type': 'application/json' })
@@ -38,6 +41,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
     asked,
     env: { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` },
     refuse: (word) => (refused = word),
+    give: (vector) => (vectorOf = vector),
     hold() {
       let release = () => {};
       held = new Promise((resolve) => (release = resolve));
@@ -51,6 +55,6 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   };
 }
 
-function vectorOf(text: string): string {
-  return Buffer.from(new Float32Array([1, text.length, 0.5]).buffer).toString('base64');
+function encode(vector: number[]): string {
+  return Buffer.from(new Float32Array(vector).buffer).toString('base64');
 }

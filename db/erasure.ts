@@ -9,6 +9,7 @@ import { readEvents } from './events.ts';
 import { forgetAskedSkills } from './skills.ts';
 import { firstCompletedTurn } from './threads.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
+import { reinstateMemories } from './memory-entries.ts';
 import { lockToForget } from './memory-lock.ts';
 import type { StoredEvent } from '../core/events.ts';
 import { PROJECTIONS } from '../core/projections.ts';
@@ -211,8 +212,8 @@ export async function eraseRows(
 }
 
 /**
- * Forgets what was learnt from a run, including later versions, what was made from it, and copies given to other runs. Waits
- * for a current extraction, whose result goes, too.
+ * Forgets what was learnt from a run, including later versions, what was made from it, and copies given to other runs. What it
+ * corrected, which was said elsewhere, holds again. Waits for a current extraction, whose result goes, too.
  */
 async function forgetLearnt(tx: Tx, runId: string): Promise<void> {
   // All in one order, so that two erasures never deadlock.
@@ -228,7 +229,21 @@ async function forgetLearnt(tx: Tx, runId: string): Promise<void> {
       group by agent_id`,
     [runId],
   );
-  await forgetAll(tx, learnt);
+  const earlier = await listEarlierVersions(tx, runId);
+  await reinstateMemories(tx, earlier);
+  await forgetAll(tx, learnt, earlier);
+}
+
+/** Versions of facts from before the run's own: ids of versions are in the order of their times. */
+async function listEarlierVersions(tx: Tx, runId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select e.id from (select root_id, min(id::text)::uuid as first from (
+          select root_id, id from memory_entries where run_id = $1 union all select root_id, id from memory_archive where run_id = $1) m
+        group by root_id) own
+       join memory_entries e on e.root_id = own.root_id and e.id < own.first`,
+    [runId],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Forgets, in the same way, entries that clients assigned to a thread. */
@@ -249,10 +264,10 @@ interface MemoriesOfAgent {
   ids: string[];
 }
 
-async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<void> {
+async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[], kept: readonly string[] = []): Promise<void> {
   for (const { agent_id: agentId, ids } of memories.toSorted((a, b) => (a.agent_id < b.agent_id ? -1 : 1))) {
     await lockToForget(tx, agentId);
-    const targets = await findForgetTargets(tx, { agentId, ids });
+    const targets = await findForgetTargets(tx, { agentId, ids, kept });
     await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
     await removeMemories(tx, { agentId, targets });
   }

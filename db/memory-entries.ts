@@ -151,6 +151,24 @@ export async function supersedeMemory(
   return rows.length > 0;
 }
 
+/** Makes the newest of these versions of facts current again, before those that have superseded it go. */
+export async function reinstateMemories(tx: Tx, ids: readonly string[]): Promise<void> {
+  const rows = await tx.query<{ id: string }>(
+    // The end of its time goes if being superseded has set it.
+    `update memory_entries e set status = 'active', superseded_by = null, version = e.version + 1, updated_at = now(),
+        valid_to = case when e.valid_to in (e.updated_at, s.valid_from) then null else e.valid_to end
+       from memory_entries b left join memory_entries s on s.id = b.superseded_by
+      where b.id = any($1::uuid[]) and e.id = b.id and e.status = 'superseded' and coalesce(s.root_id, e.root_id) = e.root_id
+        and not exists (select from memory_entries n where n.root_id = e.root_id and n.id > e.id and n.id = any($1::uuid[]))
+     returning e.id`,
+    [ids],
+  );
+  await indexWords(
+    tx,
+    rows.map(({ id }) => id),
+  );
+}
+
 /** Changes attributes other than the fact itself: its weight, and whether it is recalled. */
 export async function updateMemory(
   tx: Tx,

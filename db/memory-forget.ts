@@ -31,16 +31,17 @@ export async function findBySubject(tx: Tx, of: { agentId: string; subject: stri
 
 /**
  * Everything to be removed along with these: other versions, archived ones, facts that lost against theirs, and summaries with
- * their corrections, transitively; also archived entries that they were made from or have absorbed.
+ * their corrections, transitively; also archived entries that they were made from or have absorbed. `kept` are left out, and so
+ * is what only they lead to.
  */
 export async function findForgetTargets(
   tx: Tx,
-  of: { agentId: string; ids: readonly string[] },
+  of: { agentId: string; ids: readonly string[]; kept?: readonly string[] },
 ): Promise<ForgetTargets> {
   const rows = await tx.query<{ id: string; kind: keyof ForgetTargets }>(
     `with recursive every as materialized (
         select id, root_id, coalesce(made_from, '{}') as made_from, superseded_by, false as archived from memory_entries where agent_id = $1
-          and root_id in (select root_id from memory_entries where id = any($2::uuid[])
+          and id <> all($3::uuid[]) and root_id in (select root_id from memory_entries where id = any($2::uuid[])
             union select root_id from memory_archive where id = any($2::uuid[])
             union select root_id from memory_entries where agent_id = $1 and made_from is not null
             -- Facts that a person has decided against: another one has superseded them.
@@ -71,7 +72,7 @@ export async function findForgetTargets(
       )
      select distinct on (id) id, case when archived then 'archive' when summary then 'summaries' else 'entries' end as kind
        from gone order by id, summary`,
-    [of.agentId, of.ids],
+    [of.agentId, of.ids, of.kept ?? []],
   );
   const ids = (kind: keyof ForgetTargets) => rows.filter((row) => row.kind === kind).map(({ id }) => id);
   return { entries: ids('entries'), summaries: ids('summaries'), archive: ids('archive') };

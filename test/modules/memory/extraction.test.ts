@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { contextPart } from '../../../core/handoff-brief.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { checkContradictions } from '../../../modules/memory/contradictions.ts';
 import { consolidateDue } from '../../../modules/memory/dispatch-consolidations.ts';
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
+import { recall } from '../../../modules/memory/recall.ts';
 import { readUsageOfMemory } from '../../../modules/memory/read-reports.ts';
 import { appendIn } from '../../../modules/run-log/append-to-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
@@ -165,6 +167,33 @@ describe('What an agent learns from its turns', () => {
       [old?.status, old?.content, old?.superseded_by],
       ['superseded', 'The user lives in Oslo.', entry?.id],
     );
+  });
+
+  it('goes with its run, and what it had corrected, which others had said, holds again', async () => {
+    const { id } = await add('The user lives in Oslo near the park.');
+    engine.say([
+      text('ok'),
+      submit({ supersede: [{ id, content: 'The user lives in Bergen near the park.', reason: 'They have moved.' }] }),
+    ]);
+    const run = await ask('I have moved: I live in Bergen now, not in Oslo.');
+    await learn();
+    const [learnt] = await live();
+    const patch = { content: 'The user lives in Bergen near the quay.' };
+    await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      changeMemory(tx, engine.caller, { agentId: agent, id: learnt?.id ?? '', patch }),
+    );
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    const left = (await memoriesOf(engine, agent)).map((each) => [
+      each.id,
+      each.status,
+      each.superseded_by,
+      each.valid_to,
+    ]);
+    assert.deepEqual(left, [[id, 'active', null, null]]);
+    const question = { text: 'Where does the user live?', at: new Date(), topK: 5, model: undefined };
+    const asked = { tenantId: engine.tenantId, agentId: agent, operation: 'query' as const };
+    const [hit] = await recall(engine.context, asked, question);
+    assert.equal(hit?.entry.id, id, 'it is found again');
   });
 
   it('ends a contradiction of which it corrects one side', async () => {

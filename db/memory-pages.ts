@@ -56,8 +56,9 @@ export async function listMemories(
   void query.whereRaw(IN_FORCE);
   if (subject !== undefined) void query.whereRaw(`metadata->>'subject' = ?`, [subject]);
   if (userId !== undefined) void query.whereRaw(`metadata->>'user_id' = ?`, [userId]);
+  // The first condition is for the index, in which the page begins there.
   if (after)
-    void query.whereRaw('(importance < ? or (importance = ? and id > ?))', [
+    void query.whereRaw('importance <= ? and (importance < ? or id > ?)', [
       after.importance,
       after.importance,
       after.id,

@@ -1,7 +1,9 @@
 /** Agents' memory. */
 import { z } from 'zod';
 import { beginningOf } from '../../core/content.ts';
+import { forbidden } from '../../core/errors.ts';
 import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType, readMetadata } from '../../core/memory/entry.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../modules/memory/change-memory.ts';
 import { checkContradictions } from '../../modules/memory/contradictions.ts';
@@ -173,6 +175,8 @@ const archive = defineRoute({
   },
 });
 
+const MUST_READ = 'The key does not have the scope "memory:read", which a dry run by `query` or `subject` needs.';
+
 const forget = defineRoute({
   method: 'post',
   path: '/v1/agents/:id/memory/forget',
@@ -184,10 +188,13 @@ const forget = defineRoute({
   async handle({ caller, params, body, context }) {
     const { ids, query: words, subject = '', dry_run: dryRun } = body;
     const what = ids ? { ids } : words !== undefined ? { query: words } : { subject };
+    const mayRead = hasScope(caller.scopes, 'memory:read');
+    // Its count tells, word by word, what the memories say.
+    if (dryRun && !ids && !mayRead) throw forbidden(MUST_READ);
     const answer = await context.db.withTenant(caller.tenantId, (tx) =>
       forgetMemories(tx, caller, { agentId: params.id, what, dryRun }),
     );
-    return { status: 200, body: answer };
+    return { status: 200, body: mayRead ? answer : { ...answer, ids: [] } };
   },
 });
 

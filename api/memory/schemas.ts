@@ -84,7 +84,7 @@ export const forgetRequest = z
 
 export const forgotten = z.object({
   removed: z.object({ entries: z.int(), summaries: z.int(), archive: z.int(), events: z.int() }),
-  ids: z.array(z.uuid()),
+  ids: z.array(z.uuid()).describe('None for a key without `memory:read`.'),
 });
 
 const stamp = z.iso.datetime().nullable();

@@ -206,6 +206,27 @@ describe('A key that writes and may not read', () => {
     assert.equal(now.json.content, 'another one');
     assert.match(JSON.stringify(now.json.history), /the secret/);
   });
+
+  it('forgets memories, and cannot ask first which of them say something', async () => {
+    const { key: writer } = (await api.call('POST', '/v1/api-keys', { body: { name: 'w', scopes: ['memory:write'] } }))
+      .json;
+    const path = `/v1/agents/${agent}/memory`;
+    const entry = { memory_type: 'SEMANTIC', content: 'Ada earns 91000.', metadata: { subject: 'ada' } };
+    const { id } = (await api.call('POST', path, { body: entry })).json;
+    const forget = (body: object, by?: string) => api.call('POST', `${path}/forget`, { ...(by && { key: by }), body });
+    for (const what of [{ query: 'Ada 91000' }, { query: 'Ada 92000' }, { subject: 'ada' }]) {
+      const { status, json } = await forget({ ...what, dry_run: true }, writer);
+      assert.deepEqual(
+        [status, json.detail],
+        [403, 'The key does not have the scope "memory:read", which a dry run by `query` or `subject` needs.'],
+      );
+    }
+    assert.equal((await forget({ ids: [id], dry_run: true }, writer)).json.removed.entries, 1);
+    assert.deepEqual((await forget({ query: 'Ada 91000', dry_run: true })).json.ids, [id]);
+    const { json } = await forget({ query: 'Ada 91000' }, writer);
+    assert.deepEqual([json.removed.entries, json.ids], [1, []]);
+  });
+
   it('hands a task over, and is not told what was made of its conversation', async () => {
     const { task_id } = await made('/v1/tasks', { description: 'held handed say the secret' });
     const read = async () => (await api.call('GET', `/v1/tasks/${task_id}`)).json;

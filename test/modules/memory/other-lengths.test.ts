@@ -53,7 +53,7 @@ describe('An embedding server that gives vectors of another length, or none that
     it(`finds by words where a question has ${what}`, async () => {
       server.give(vector);
       assert.deepEqual(await found(), ['Ada drinks espresso.']);
-      const like = await findLike(engine.context, owner(), question());
+      const like = await findLike(engine.context, { ...owner(), userId: undefined }, question());
       assert.deepEqual(
         like.map(({ entry }) => entry.content),
         ['Ada drinks espresso.'],

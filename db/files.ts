@@ -116,9 +116,9 @@ export async function listGarbage(
   );
 }
 
-/** The garbage of the transaction's tenant. */
+/** The garbage of the transaction's tenant, newest first. */
 export async function listOwnGarbage(tx: Tx, limit: number): Promise<{ id: string }[]> {
-  return tx.query(`select id from file_contents where state = 'garbage' order by changed_at limit $1`, [limit]);
+  return tx.query(`select id from file_contents where state = 'garbage' order by changed_at desc limit $1`, [limit]);
 }
 
 /** Claims a content as garbage for good; false if it is in use again. */

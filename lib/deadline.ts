@@ -64,6 +64,45 @@ export function startDeadline(timeoutMs: number, parent: AbortSignal): Deadline 
   };
 }
 
+/** How long work may stand still. */
+interface Standstill {
+  quietMs: number;
+  /** Ends the work, too. */
+  parent: AbortSignal;
+  /** How far the work has come, as a number that grows; without it, the work is one step. */
+  progress?: () => number;
+}
+
+/**
+ * Settles as `work` does, or rejects once that has not got on for `quietMs`, or with the parent's reason. Its signal fires
+ * then, too. A stall of the process or the machine counts for an eighth at most.
+ */
+export async function whileItGetsOn<T>(
+  { quietMs, parent, progress = () => 0 }: Standstill,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  parent.throwIfAborted();
+  const ended = new AbortController();
+  const { signal } = ended;
+  const onAbort = () => ended.abort(parent.reason);
+  setMaxListeners(0, parent);
+  parent.addEventListener('abort', onAbort, { once: true });
+  let came = progress();
+  let quietParts = 0;
+  const timer = setInterval(() => {
+    const comes = progress();
+    quietParts = comes === came ? quietParts + 1 : 0;
+    came = comes;
+    if (quietParts === PARTS) ended.abort(new DOMException(`stood still for ${quietMs} ms`, 'TimeoutError'));
+  }, quietMs / PARTS);
+  try {
+    return await raceSignal(work(signal), signal);
+  } finally {
+    clearInterval(timer);
+    parent.removeEventListener('abort', onAbort);
+  }
+}
+
 /** Settles as `work` does, or rejects with the signal's reason when that fires first. `work` itself goes on. */
 export async function raceSignal<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();

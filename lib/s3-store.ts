@@ -1,12 +1,11 @@
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream, type ReadStream } from 'node:fs';
 import { open, unlink, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { Disk } from 'flydrive';
-import { S3Driver } from 'flydrive/drivers/s3';
+import { DeleteObjectCommand, GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { whileItGetsOn } from './deadline.ts';
 import {
   ContentGoneError,
   FileStoreError,
@@ -17,11 +16,23 @@ import {
 import { newId } from './new-id.ts';
 
 const CONNECT_MS = 5000;
-/** The longest time without a byte. */
+/** The longest time in which a call gets nowhere, with all its attempts. */
+const QUIET_MS = 12_000;
+/** The longest time without a byte of a content that is read: whoever takes it may be slow. */
 const STALL_MS = 60_000;
+/** What the system has taken to send lies in its buffers, in bytes, and is given time as if it went at this rate. */
+const BUFFERED_BYTES = 8 * 1024 * 1024;
+const LEAST_BYTES_PER_MS = 128;
 
 /** Failures are thrown; callers log them, as they know what the call was for. */
 const SILENT = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+
+interface Bucket {
+  client: S3Client;
+  bucket: string;
+  /** Fires when the store is closed: nobody waits for its calls then. */
+  closing: AbortSignal;
+}
 
 /** Stores contents as objects of a bucket, at Amazon or any server that speaks its protocol. */
 export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): FileStore {
@@ -35,24 +46,25 @@ export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): Fil
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     logger: SILENT,
-    requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS, socketTimeout: STALL_MS },
+    // No `requestTimeout`: a server that does not say 100 would be waited for as long.
+    requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: STALL_MS },
   });
-  const disk = new Disk(new S3Driver({ client, bucket, visibility: 'private', supportsACL: false }));
+  const closing = new AbortController();
+  const of = { client, bucket, closing: closing.signal };
   return {
     write: (key, content, signal) =>
-      spooled(content, signal, async (file, bytes) => {
-        const body =
-          bytes === 0 ? Readable.from([]) : createReadStream('', { fd: file.fd, start: 0, autoClose: false });
-        const options = { contentLength: bytes, contentType: 'application/octet-stream' };
-        await (bytes === 0 ? disk.put(prefix + key, '', options) : disk.putStream(prefix + key, body, options));
-      }),
-    read: (key, range) => read(client, { bucket, key: prefix + key }, range),
+      spooled(content, signal, (file, bytes) => write(of, prefix + key, { file, bytes })),
+    read: (key, range) => read(of, prefix + key, range),
     async delete(key) {
-      await disk.delete(prefix + key).catch((error: unknown) => {
+      const command = new DeleteObjectCommand({ Bucket: bucket, Key: prefix + key });
+      await whileItGetsOn({ quietMs: QUIET_MS, parent: closing.signal }, (abortSignal) =>
+        client.send(command, { abortSignal }),
+      ).catch((error: unknown) => {
         throw new FileStoreError('delete', error);
       });
     },
     close() {
+      closing.abort(new DOMException('the store is closed', 'AbortError'));
       client.destroy();
       return Promise.resolve();
     },
@@ -86,14 +98,52 @@ async function spooled(
   }
 }
 
-async function read(
-  client: S3Client,
-  { bucket, key }: { bucket: string; key: string },
-  range: ByteRange | undefined,
-): Promise<Readable> {
-  const part = range && { Range: `bytes=${range.start}-${range.end}` };
+async function write(
+  { client, bucket, closing }: Bucket,
+  key: string,
+  { file, bytes }: { file: FileHandle; bytes: number },
+): Promise<void> {
+  const body = createReadStream('', { fd: file.fd, start: 0, autoClose: false });
+  const command = new PutObjectCommand({
+    Bucket: bucket,
+    Key: key,
+    Body: bytes === 0 ? '' : body,
+    ContentLength: bytes,
+    ContentType: 'application/octet-stream',
+  });
+  const limits = { quietMs: QUIET_MS, parent: closing, progress: progressOf(body, bytes) };
   try {
-    const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: key, ...part }));
+    await whileItGetsOn(
+      limits,
+      (abortSignal) =>
+        new Promise<void>((resolve, reject) => {
+          body.on('error', reject);
+          client.send(command, { abortSignal }).then(() => resolve(), reject);
+        }),
+    );
+  } finally {
+    // Destroyed, it would close the descriptor of the file, which is not its own.
+    body.unpipe();
+  }
+}
+
+/** How much of a content has been sent, as far as can be known: see `BUFFERED_BYTES`. */
+function progressOf(body: ReadStream, bytes: number): () => number {
+  let takenMs: number | undefined;
+  return () => {
+    if (body.bytesRead < bytes) return body.bytesRead;
+    takenMs ??= performance.now();
+    return bytes + Math.min(bytes, BUFFERED_BYTES, (performance.now() - takenMs) * LEAST_BYTES_PER_MS);
+  };
+}
+
+async function read({ client, bucket, closing }: Bucket, key: string, range: ByteRange | undefined): Promise<Readable> {
+  const part = range && { Range: `bytes=${range.start}-${range.end}` };
+  const command = new GetObjectCommand({ Bucket: bucket, Key: key, ...part });
+  try {
+    const { Body } = await whileItGetsOn({ quietMs: QUIET_MS, parent: closing }, (abortSignal) =>
+      client.send(command, { abortSignal }),
+    );
     if (Body instanceof Readable) return Body;
     throw new Error('an object without a body');
   } catch (error) {

@@ -114,7 +114,8 @@ function watch(reading: Reading): () => void {
     });
   });
   const stall = setTimeout(() => {
-    fail(reading, new DroverError('request-timeout', 408, 'The upload stands still.'));
+    // What is waited for after its end is not its sender's doing.
+    if (!req.complete) fail(reading, new DroverError('request-timeout', 408, 'The upload stands still.'));
   }, LIMITS.uploadStallSeconds * 1000);
   const onData = (chunk: Buffer) => {
     stall.refresh();

@@ -21,7 +21,7 @@ import {
 import { countPdfPages } from '../../lib/count-pdf-pages.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keyOf, requireStore, type FileContext } from './content.ts';
-import { sweepContent } from './sweep-files.ts';
+import { awaitShortly, sweepContent } from './sweep-files.ts';
 
 /** A stored content without a reference yet. */
 export interface StoredContent {
@@ -98,7 +98,7 @@ export async function keepFile(tx: Tx, content: StoredContent, file: NewFile): P
 export async function discard(context: FileContext, content: { id: string; tenantId: string }): Promise<void> {
   try {
     await context.db.withTenant(content.tenantId, (tx) => discardContent(tx, content.id));
-    await sweepContent(context, { tenant_id: content.tenantId, id: content.id });
+    await awaitShortly(context, sweepContent(context, { tenant_id: content.tenantId, id: content.id }));
   } catch (error) {
     context.log.warn({ err: error, content: content.id }, 'a content that is not kept is left to maintenance');
   }

@@ -25,7 +25,9 @@ interface Erasure {
  */
 export async function eraseRun(context: Context, caller: Caller, { id, dependents }: Erasure): Promise<boolean> {
   await context.db.withTenant(caller.tenantId, (tx) => refuseDependents(tx, 'run', { ids: [id], dependents }));
-  return eraseAll(context, caller, { ids: await cancelAll(context, caller, { ids: [id], dependents }) });
+  const any = await eraseAll(context, caller, { ids: await cancelAll(context, caller, { ids: [id], dependents }) });
+  await sweepTenant(context, caller.tenantId);
+  return any;
 }
 
 /**
@@ -122,7 +124,6 @@ async function eraseOne(
   // Clears this process's cache; other caches expire (`cachedRunSeconds`).
   context.runCache.take(runId);
   if (appended) announceAppended(context, { ...appended, runId });
-  await sweepTenant(context, caller.tenantId);
   return appended !== null;
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { promisify } from 'node:util';
-import { startDeadline, withDeadline } from '../../lib/deadline.ts';
+import { startDeadline, whileItGetsOn, withDeadline } from '../../lib/deadline.ts';
 import { busyFor } from '../support/busy-for.ts';
 
 const MESSAGE = 'too late';
@@ -46,5 +46,39 @@ describe('startDeadline', () => {
     process.off('warning', onWarning);
     assert.deepEqual(warnings, []);
     assert.equal(getEventListeners(signal, 'abort').length, 0);
+  });
+});
+
+describe('whileItGetsOn', () => {
+  const { signal: parent } = new AbortController();
+
+  it('lets work go on for as long as it gets on, however long that takes', async () => {
+    let steps = 0;
+    const work = async () => {
+      while (steps < 20) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        steps += 1;
+      }
+      return 'done';
+    };
+    assert.equal(await whileItGetsOn({ quietMs: 120, parent, progress: () => steps }, work), 'done');
+  });
+
+  it('ends what stands still, and tells it so', async () => {
+    let given: AbortSignal | undefined;
+    const work = (signal: AbortSignal) => {
+      given = signal;
+      return new Promise(() => undefined);
+    };
+    await assert.rejects(whileItGetsOn({ quietMs: 20, parent }, work), { name: 'TimeoutError' });
+    assert.ok(given?.aborted);
+    assert.equal(getEventListeners(parent, 'abort').length, 0);
+  });
+
+  it('ends with whoever owns it', async () => {
+    const owner = new AbortController();
+    const ending = whileItGetsOn({ quietMs: 60_000, parent: owner.signal }, () => new Promise(() => undefined));
+    owner.abort(new Error('closed'));
+    await assert.rejects(ending, { message: 'closed' });
   });
 });

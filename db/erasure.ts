@@ -181,11 +181,23 @@ function literal(value: string | object | null): string {
 }
 
 /**
- * Locks stored answers that show a run or its work until the transaction ends. Done before locking its thread and row, since reusing an
- * expired key locks in that order, too.
+ * Locks stored answers that show a run, its work, or files that came into it, until the transaction ends. Done before locking its
+ * thread and row, since reusing an expired key locks in that order, too.
  */
 export async function holdAnswers(tx: Tx, runId: string): Promise<void> {
-  await tx.query(`select from idempotency_keys where ${SHOWS_OF_RUN} order by route, key for update`, [runId]);
+  const showsFile = 'shown_id = any(array(select file_id::text from file_uses where run_id = $1::uuid))';
+  await tx.query(`select from idempotency_keys where ${SHOWS_OF_RUN} or ${showsFile} order by route, key for update`, [
+    runId,
+  ]);
+}
+
+/** The same for answers that show files stored for a thread. */
+export async function holdAnswersOfThread(tx: Tx, threadId: string): Promise<void> {
+  await tx.query(
+    `select from idempotency_keys where shown_id = any(array(select id::text from files where thread_id = $1))
+       order by route, key for update`,
+    [threadId],
+  );
 }
 
 const PAGE = 500;

@@ -1,10 +1,15 @@
--- Deletes files of the current tenant, and leaves to maintenance the contents that no other file has. Answers how many files went.
+-- Deletes files of the current tenant with what answers kept for idempotency keys tell of them, and leaves to maintenance the
+-- contents that no other file has. Answers how many files went.
 create or replace function delete_files(ids uuid[]) returns integer language plpgsql as $$
 declare
   tenant uuid := nullif(current_setting('drover.tenant_id', true), '')::uuid;
   contents uuid[];
   gone integer;
 begin
+  -- Before the usage, since an upload that reuses an expired key locks in that order, too.
+  perform from idempotency_keys where shown_id = any(ids::text[]) order by route, key for update;
+  update idempotency_keys set response = response || '{"filename": "", "mime_type": "", "sha256": ""}'
+    where shown_id = any(ids::text[]);
   -- Held until the end: nobody takes up a content meanwhile that is about to go.
   perform from file_usage where tenant_id = tenant for update;
   select coalesce(array_agg(distinct content_id), '{}') into contents from files where id = any(ids);

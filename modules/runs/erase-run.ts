@@ -1,7 +1,14 @@
 /** Erases the content of runs; their times and costs stay, and the fact that they are erased. */
 import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
-import { eraseRows, eraseThreadRow, findDependents, holdAnswers, listUnerasedRuns } from '../../db/erasure.ts';
+import {
+  eraseRows,
+  eraseThreadRow,
+  findDependents,
+  holdAnswers,
+  holdAnswersOfThread,
+  listUnerasedRuns,
+} from '../../db/erasure.ts';
 import { findRunRow, listBelowIds } from '../../db/runs.ts';
 import { lockThread } from '../../db/threads.ts';
 import type { Tx } from '../../db/database.ts';
@@ -40,6 +47,7 @@ export async function eraseThread(
   { id, dependents }: Erasure,
 ): Promise<{ isNew: boolean; erasedAt: Date }> {
   const { erasedAt, own, wasMarked } = await context.db.withTenant(caller.tenantId, async (tx) => {
+    await holdAnswersOfThread(tx, id);
     const thread = await lockThread(tx, id);
     if (!thread || thread.workspace_id !== caller.workspaceId) throw notFound('The thread');
     const runs = await listUnerasedRuns(tx, id);

@@ -22,7 +22,11 @@ export const uiStreamBody = z
     id: z.string().min(1).max(200).describe("The chat: a thread's id, or a name of the client's own for one."),
     messages: z.array(message).min(1).describe('The last one counts; Drover has those before it.'),
     trigger: z.enum(['submit-message', 'regenerate-message']).optional(),
-    messageId: z.string().max(200).nullish().describe("A message of the assistant's: the answers are in that one."),
+    messageId: z
+      .string()
+      .max(200)
+      .nullish()
+      .describe("A message of the assistant's: the answers are in that one, or in the last one."),
     mode: z
       .enum(MESSAGE_MODES)
       .optional()
@@ -30,7 +34,7 @@ export const uiStreamBody = z
   })
   .meta({ id: 'UiStreamRequest' });
 
-/** The client's last message, or the earlier one with its answers. */
+/** The client's last message, or the earlier one that it names as the one with its answers. */
 function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): { last: Message | undefined; path: string } {
   const named = messages.findLastIndex(({ id, role }) => id !== undefined && id === messageId && role === 'assistant');
   const index = named === -1 ? messages.length - 1 : named;
@@ -74,13 +78,28 @@ function wordsOf({ part: { text }, path }: Placed): string {
   throw refuse(path, 'A text part of the last message has no text.');
 }
 
-/** The last message's answers to open requests. */
+/**
+ * Answers to open requests, of the message that the client names and of its last one: after a stream that broke off, the SDK
+ * may name an older message.
+ */
 export function answersOf(body: z.output<typeof uiStreamBody>, open: readonly Answerable[]): WaitAnswer[] {
-  const { last } = sentOf(body);
+  const parts = [sentOf(body).last, body.messages.at(-1)].flatMap((each) => each?.parts ?? []);
   return open.flatMap((wait) => {
-    const given = last?.parts.map((each) => answerOf(each, wait)).find((answer) => answer !== undefined);
+    const given = parts.map((each) => answerOf(each, wait)).find((answer) => answer !== undefined);
     return given ? [given] : [];
   });
+}
+
+/** Whether the step that the client was shown last has an answer, to an open request or to an earlier one. */
+export function hasAnswers(body: z.output<typeof uiStreamBody>): boolean {
+  const last = body.messages.at(-1);
+  const { parts = [] } = (last?.role === 'assistant' ? last : sentOf(body).last) ?? {};
+  return parts.slice(parts.findLastIndex(({ type }) => type === 'step-start') + 1).some(isAnswer);
+}
+
+function isAnswer({ state, providerExecuted }: Part): boolean {
+  if (state === 'approval-responded') return true;
+  return providerExecuted !== true && (state === 'output-available' || state === 'output-error');
 }
 
 const approval = z.looseObject({ id: z.string(), approved: z.boolean(), reason: z.string().max(5000).nullish() });

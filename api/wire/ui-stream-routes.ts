@@ -28,7 +28,7 @@ import { requireMayDecide } from './may-decide.ts';
 import { saidOnce } from './said-once.ts';
 import { toServerSentEvents } from './server-sent-events.ts';
 import { UI_STREAM } from './ui-stream.ts';
-import { answersOf, inputOf, uiStreamBody } from './ui-stream-request.ts';
+import { answersOf, hasAnswers, inputOf, uiStreamBody } from './ui-stream-request.ts';
 
 const CONTENT: OtherContent = {
   contentType: 'text/event-stream',
@@ -93,8 +93,9 @@ async function begin(
     },
   });
   const { pausedAt } = await foldUntil(context, { tenantId, turn, until: stood });
-  // If the answers were taken earlier, the stream goes beyond the present pause.
-  return { turn: { ...turn, head: turn.isOpen && !isAnswered ? turn.head + 1 : turn.head }, after: pausedAt };
+  // If the answers were taken earlier, the stream goes beyond the present pause: at its end the client would post them again.
+  const isBeyond = turn.isOpen && !isAnswered && hasAnswers(body);
+  return { turn: { ...turn, head: isBeyond ? turn.head + 1 : turn.head }, after: pausedAt };
 }
 
 const get = defineRoute({

@@ -2,27 +2,25 @@
 import { LIMITS } from '../limits.ts';
 import type { RunState } from '../state.ts';
 import type { NodeType, WorkflowGraph } from './definition.ts';
-import { nextOf, type Ways } from './next-node.ts';
+import { leadsOf, nextOf, type Leads } from './next-node.ts';
 import { isEntered, visitsOf, type NextNode } from './position.ts';
 
 /** The parts of an agent's graph that decisions depend on. */
 export interface GraphPlan {
   entryPoint: string;
   types: Readonly<Record<string, NodeType>>;
-  ways: Ways;
-  /** Maximum of node visits in a turn. */
-  maxVisits: number;
+  leads: Leads;
   /** Without a node that calls a model, none is asked for a summary at the limit either. */
   asksModels: boolean;
 }
 
-/** The plan of a graph with `maxSteps` steps a turn. */
-export function planOf({ entry_point: entryPoint, nodes, edges }: WorkflowGraph, maxSteps: number): GraphPlan {
+/** The plan of a graph, to be made once: it costs what following all ways from each node does. */
+export function planOf({ entry_point: entryPoint, nodes, edges }: WorkflowGraph): GraphPlan {
   const types = Object.fromEntries(nodes.map(({ name, type }) => [name, type]));
   const waysFrom = (node: string) => edges.filter(({ from }) => from === node).flatMap(({ to }) => to);
   const ways = new Map(nodes.map(({ name }) => [name, waysFrom(name)]));
   const asksModels = nodes.some(({ type }) => type === 'llm');
-  return { entryPoint, types, ways, maxVisits: maxSteps * LIMITS.nodeVisitsPerStep, asksModels };
+  return { entryPoint, types, leads: leadsOf(ways, entryPoint), asksModels };
 }
 
 interface Limited {
@@ -33,8 +31,8 @@ interface Limited {
 /** The limit that a turn has reached, of steps or node visits; undefined if none. */
 export function limitReached({ turn, graph }: Pick<RunState, 'turn' | 'graph'>, limits: Limited): number | undefined {
   if ((turn?.steps ?? 0) >= limits.maxSteps) return limits.maxSteps;
-  const { maxVisits } = limits.graph ?? {};
-  return maxVisits !== undefined && visitsOf(graph) >= maxVisits ? maxVisits : undefined;
+  const maxVisits = limits.maxSteps * LIMITS.nodeVisitsPerStep;
+  return limits.graph && visitsOf(graph) >= maxVisits ? maxVisits : undefined;
 }
 
 type GraphStep =
@@ -52,7 +50,7 @@ export function graphStep(
 ): GraphStep {
   const { graph: at, turn, modelCall } = state;
   const plan = limits.graph;
-  const next = at?.open ? { node: at.node, from: at.from } : nextOf(at?.queue ?? [], plan);
+  const next = at?.open ? { node: at.node, from: at.from } : nextOf(at?.queue ?? [], plan.leads);
   const node = next?.node ?? plan.entryPoint;
   const type = Object.hasOwn(plan.types, node) ? plan.types[node] : undefined;
   if (!type) return { kind: 'no_node', node };

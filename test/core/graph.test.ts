@@ -22,7 +22,7 @@ function walk(
   choose = (next: string[], _node: string, _visit: number) => next,
   seen = (_node: string, _waiting: string[]) => {},
 ): string[] {
-  const graph = planOf(graphOf(ways), 20);
+  const graph = planOf(graphOf(ways));
   const visited: string[] = [];
   let at: GraphState | null = null;
   while (visited.length < 60 && (at === null || at.queue.length > 0)) {

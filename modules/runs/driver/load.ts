@@ -1,6 +1,5 @@
 /** Makes the drive of a run from its rows, and reloads it when others have written. */
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
-import { planOf } from '../../../core/graph/graph-step.ts';
 import { modelsNamed } from '../../../core/graph/tools.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
@@ -27,6 +26,7 @@ import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.
 import { renderInSlices } from '../../run-log/conversation.ts';
 import { roomFor } from './build-request.ts';
 import { readMemory } from './load-memory.ts';
+import { graphPlanOf } from './open-node.ts';
 import { loadReplaySource } from './replay-source.ts';
 import { newStep, newUncommitted, type DriveBasis, type Drive } from './drive-state.ts';
 
@@ -123,7 +123,7 @@ export async function openDrive(context: Context, claimed: ClaimedRun, options: 
     tools: pinned.tools,
     limits: {
       maxSteps,
-      ...(graph && { graph: planOf(graph, maxSteps) }),
+      ...(graph && { graph: graphPlanOf(graph) }),
       onUnknown: execution.on_unknown ?? 'ask',
       reflect: execution.reflect,
       turnTimeoutMs:

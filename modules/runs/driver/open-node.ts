@@ -2,6 +2,7 @@
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { compileGraph, type CompiledGraph, type CompiledNode } from '../../../core/graph/compile.ts';
 import type { WorkflowGraph } from '../../../core/graph/definition.ts';
+import { planOf, type GraphPlan } from '../../../core/graph/graph-step.ts';
 import type { GraphState } from '../../../core/graph/position.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import { isForModels } from '../../tools-registry/pin-tools.ts';
@@ -29,6 +30,16 @@ export function graphOf(graph: WorkflowGraph): CompiledGraph {
   if (!compilation.ok) throw new Error(`a published graph is faulty: ${compilation.faults[0]?.message ?? ''}`);
   compiled.set(graph, compilation.graph);
   return compilation.graph;
+}
+
+/** By definition, as above. */
+const plans = new WeakMap<WorkflowGraph, GraphPlan>();
+
+/** The plan of a published definition's graph, cached. */
+export function graphPlanOf(graph: WorkflowGraph): GraphPlan {
+  const plan = plans.get(graph) ?? planOf(graph);
+  plans.set(graph, plan);
+  return plan;
 }
 
 /** The node that was entered and not completed. */

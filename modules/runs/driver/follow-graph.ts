@@ -11,6 +11,7 @@ import type { NextNode, NodeOutcome } from '../../../core/graph/position.ts';
 import { textOfValue, type GraphVariables, type Template } from '../../../core/graph/template.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { ARGUMENT_DEPTH } from '../../../core/tool.ts';
+import { inSlices } from '../../../lib/in-slices.ts';
 import { findExceededBudget } from '../../budgets/hold-to-budget.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import type { WaitingRun } from '../../waits/open-waits.ts';
@@ -170,7 +171,7 @@ export async function complete(drive: Drive): Promise<void> {
   const here = { node: node.name, visit: at.visit, output };
   const custom = written(drive, node, here);
   const variables = variablesOf(drive, { ...here, custom: { ...log.state.custom, ...custom } });
-  const edge = edgeFrom(node, variables);
+  const edge = await edgeFrom(node, variables);
   const isOver = limits.graph?.asksModels === false && limitReached(log.state, limits) !== undefined;
   const isLast = edge === undefined && at.queue.length === 0;
   if (!edge && outcome.status !== 'succeeded') throw failed(node, outcome, output);
@@ -180,7 +181,9 @@ export async function complete(drive: Drive): Promise<void> {
   if (!isLast && !isOver) appendEvent(log, ...completeNode(log.state, { ...base, length: lengthOf(log) }));
   else if (!finish(drive, { node, outcome, output, base })) return;
   saveCheckpointIfDue(drive);
-  if (log.pending.events.length > MOST_PENDING_EVENTS) await commit(drive);
+  const isSliceOver = performance.now() - drive.sinceMs > LIMITS.sliceMs;
+  // Before the end of a slice, too: drives yield with nothing pending.
+  if (log.pending.events.length > MOST_PENDING_EVENTS || isSliceOver) await commit(drive);
   // Yields: routers alone would block the process.
   else if (node.type === 'router') await setImmediate();
 }
@@ -208,17 +211,19 @@ function written(drive: Drive, node: CompiledNode, here: Here): Record<string, u
   throw new TurnFailure(GRAPH_FAILED, message);
 }
 
-/** The first edge whose condition holds; otherwise the default edge. */
-function edgeFrom(node: CompiledNode, variables: GraphVariables): CompiledEdge | undefined {
-  for (const edge of node.edges) {
+/** The first edge whose condition holds; otherwise the default edge. Many conditions on a large input take seconds. */
+async function edgeFrom(node: CompiledNode, variables: GraphVariables): Promise<CompiledEdge | undefined> {
+  let taken: CompiledEdge | undefined;
+  await inSlices(node.edges, (edge) => {
     const outcome = edge.condition?.test(variables) ?? { ok: true, value: false };
     if (!outcome.ok) {
       const message = `The condition of edges.${edge.index}, which leaves the node "${node.name}", fails: ${outcome.error}`;
       throw new TurnFailure(GRAPH_FAILED, message);
     }
-    if (outcome.value) return edge;
-  }
-  return node.edges.find(({ condition }) => condition === null);
+    if (outcome.value) taken = edge;
+    return taken === undefined;
+  });
+  return taken ?? node.edges.find(({ condition }) => condition === null);
 }
 
 function failed(node: CompiledNode, { status }: NodeOutcome, { text }: NodeOutput): TurnFailure {

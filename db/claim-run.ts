@@ -57,6 +57,14 @@ export interface CachedPosition {
 
 type MessageQueued = Extract<NewEvent, { type: 'message.queued' }>['payload'];
 
+/** What a run waits for, as its row has it: a provider since when, until when it is asked again, and why. */
+export interface RunWait {
+  type: string;
+  since?: string;
+  next_at?: string;
+  error?: { code: string; message: string };
+}
+
 export interface RunRow {
   id: string;
   tenant_id: string;
@@ -86,6 +94,8 @@ export interface RunRow {
   output_bytes: number;
   fence: number;
   dormant: boolean;
+  /** What it waits for, apart from its calls. Absent if not yet created. */
+  waiting_for?: RunWait | null;
   root_run_id: string;
   /** The run's parent, the parent's task it works on, and its depth below a run without a parent. */
   parent_run_id: string | null;

@@ -157,12 +157,20 @@ export function recordModelRetry({ turn }: RunState, step: number, payload: Payl
 }
 
 /** No model answers: the run waits for its provider. */
-export function deferModelCall({ turn }: RunState, step: number, payload: Payload<'model.deferred'>): NewEvent {
+export function deferModelCall(
+  { turn }: Pick<OwnCallPlace, 'turn'>,
+  step: number,
+  payload: Payload<'model.deferred'>,
+): NewEvent {
   return { type: 'model.deferred', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
 /** The awaited provider is back. */
-export function resumeModelCall({ turn }: RunState, step: number, payload: Payload<'model.resumed'>): NewEvent {
+export function resumeModelCall(
+  { turn }: Pick<OwnCallPlace, 'turn'>,
+  step: number,
+  payload: Payload<'model.resumed'>,
+): NewEvent {
   return { type: 'model.resumed', actor: 'system', turn_id: turn?.id, step, payload };
 }
 

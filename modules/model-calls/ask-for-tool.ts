@@ -125,8 +125,8 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
   for (let attempt = 1; ; attempt++) {
     const admitted = await throttle(db, { resolved, request, guard, signal: ask.signal });
     if (!admitted.ok) {
-      const { message, waitMs } = admitted;
-      return { code: 'unavailable', message, ...(waitMs !== undefined && { waitMs }) };
+      const { ok: _ok, ...why } = admitted;
+      return { code: 'unavailable', ...why };
     }
     const { probed } = admitted;
     const answer = await askOnce(context, asked, { guard, probed });
@@ -138,7 +138,9 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
       await guard.noteAway(resolved, { rateLimiter, error: answer, probed });
     }
     if (!answer.transient || isLast) {
-      return { code: answer.transient ? 'unavailable' : 'rejected', message: answer.message };
+      const { message, kind } = answer;
+      if (!answer.transient) return { code: 'rejected', message };
+      return { code: 'unavailable', message, away: { model: resolved.model, error: { code: kind, message } } };
     }
     await sleep(waitMs, undefined, { signal: ask.signal });
   }

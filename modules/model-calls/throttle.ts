@@ -12,6 +12,7 @@ import {
   ownOutage,
   type Entry,
   type NotedFailure,
+  type OutageProblem,
   type Probed,
 } from '../../db/model-outages.ts';
 import { acquireModelRate } from '../../db/model-rates.ts';
@@ -70,11 +71,20 @@ interface Asking {
   signal: AbortSignal;
 }
 
+/** A provider that is away; `nextAt`: when it is asked again, if others have found that out. */
+export interface AwayProvider {
+  model: string;
+  error: OutageProblem;
+  nextAt?: string;
+}
+
 /**
  * Whether the call may be made. `probed`: the provider is known to be unavailable, and this call is the probe. `waitMs`: time
- * until it may be.
+ * until it may be. `away`: its provider is.
  */
-type Admission = { ok: true; probed: Probed | undefined } | { ok: false; message: string; waitMs?: number };
+type Admission =
+  | { ok: true; probed: Probed | undefined }
+  | { ok: false; message: string; waitMs?: number; away?: AwayProvider };
 
 /** Waits a few seconds at most until the model may be called; returns why not if that would take longer, or the provider is unavailable. */
 export async function throttle(db: Database, asking: Asking): Promise<Admission> {
@@ -84,7 +94,10 @@ export async function throttle(db: Database, asking: Asking): Promise<Admission>
   const tokens = rates ? estimateRequest(request) : 0;
   for (let waitedMs = 0; ;) {
     const entry = await guard.enter(resolved, rateLimiter);
-    if (entry.kind === 'away') return { ok: false, message: `${model} is away: ${entry.error.message}` };
+    if (entry.kind === 'away') {
+      const { error, next_at: nextAt } = entry;
+      return { ok: false, message: `${model} is away: ${error.message}`, away: { model, error, nextAt } };
+    }
     const isThrottled = entry.kind === 'throttled';
     const waitMs = isThrottled ? entry.ms : rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : 0;
     if (waitMs === 0) return { ok: true, probed: entry.kind === 'probe' ? entry.probed : undefined };

@@ -6,7 +6,7 @@ import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { Ancestors } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
-import type { OutageGuard } from './throttle.ts';
+import type { AwayProvider, OutageGuard } from './throttle.ts';
 
 /** A tool for Drover's own use: its arguments are the model's answer. */
 export interface OwnTool<T> {
@@ -64,4 +64,6 @@ export interface ToolFault {
   message: string;
   /** How long a rate limiter keeps it waiting. */
   waitMs?: number;
+  /** Set if the provider of the last model asked is away. */
+  away?: AwayProvider;
 }

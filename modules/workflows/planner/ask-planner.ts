@@ -22,6 +22,8 @@ import { recordAsked } from './record-asked.ts';
 export interface Planning extends HeldWorkflow {
   context: Context;
   workflow: WorkflowRow;
+  /** The last model that has answered under this lease. */
+  answered: { model?: string };
 }
 
 interface Plan {
@@ -55,7 +57,7 @@ interface PlannerSource {
 /** The planner for this tool; undefined for the offline model, unless a worked example shows it how to call the tool. */
 export async function plannerFor(source: PlannerSource, run: PlannedRun, tool: string): Promise<Planner | undefined> {
   const { context } = source;
-  const definition = await definitionOf(source, run);
+  const definition = await plannerDefinition(source, run);
   const first = primaryModelOf(definition, undefined);
   const isOffline = (first ?? context.models.defaultName()).split('/')[0] === 'offline';
   const isShown = workflowExamplesOf(definition).some(({ steps }) => steps.some((step) => step.tool === tool));
@@ -63,7 +65,8 @@ export async function plannerFor(source: PlannerSource, run: PlannedRun, tool: s
   return { definition, models: [first, ...fallbackModelsOf(definition)] };
 }
 
-async function definitionOf(
+/** The agent that plans. */
+export async function plannerDefinition(
   { context: { definitions }, tx }: PlannerSource,
   run: PlannedRun,
 ): Promise<AgentDefinition> {
@@ -180,7 +183,9 @@ async function ask<T>(
     timeoutMs: MODEL_TIMEOUT_MS,
   };
   try {
-    return await askForTool(context, asked);
+    const answer = await askForTool(context, asked);
+    if ('arguments' in answer) planning.answered.model = answer.model;
+    return answer;
   } finally {
     await record.commit();
   }

@@ -16,6 +16,8 @@ export interface HeldWorkflow {
 /** A held run. */
 export interface Hold extends Pick<HeldWorkflow, 'run'> {
   context: Context;
+  /** The model that has answered, if one has. */
+  answered: { model?: string };
 }
 
 /**

@@ -7,11 +7,8 @@ import { readResultsOf } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import { findWorkflow, rememberPlan, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
-import { SUBTASKS } from '../../../jobs/subtasks.ts';
-import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
-import { failure } from '../../runs/end-run.ts';
 import { effectsNote } from '../advance/settle-tasks.ts';
 import { answersAsTeam, concluded, plainConclusion, resultOf, type Conclusion } from '../advance/conclude.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
@@ -26,6 +23,7 @@ import {
 } from './ask-planner.ts';
 import { backToPlanning, listenToPlan, matchEarly, settleEarly, spoiledBy, worksOf } from './early-plan.ts';
 import { giveBack, holdWorkflow } from './hold-workflow.ts';
+import { failIn, jobFor, later } from './later.ts';
 
 /** What to ask a model for next. */
 export type Need = 'plan' | 'answer';
@@ -35,9 +33,6 @@ interface Ref {
   runId: string;
   stop: AbortSignal;
 }
-
-/** How long a workflow waits for an unavailable model, in ms. */
-const AWAY_MS = 5000;
 
 /** Asks the planner, and writes the result; goes on without a usable answer where that is possible. */
 export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
@@ -59,7 +54,7 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
     });
     // Another process has asked between that look and this lease.
     if (!found) return giveBack(context, held.run);
-    const planning: Planning = { ...held, context, workflow: found.workflow };
+    const planning: Planning = { ...held, context, workflow: found.workflow, answered: {} };
     // After an unfinished plan for gaps, the plan is asked for with the same gaps.
     if (need === 'plan') await plan(planning, { ...found, gaps: found.workflow.gaps });
     else await answer(planning, found);
@@ -123,7 +118,7 @@ async function plan(planning: Planning, known: Known & { gaps: string[] }): Prom
     return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps, told: known.told });
   }
   const { fault } = asked;
-  if (fault.code === 'unavailable') return later(planning);
+  if (fault.code === 'unavailable') return later(planning, fault);
   if (fault.code === 'unusable') return failWith(planning, { code: 'InvalidPlan', message: fault.message });
   const query = planning.workflow.input.user_query ?? planning.workflow.name;
   await writePlan(planning, {
@@ -138,12 +133,12 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   const { workflow } = planning;
   const isOne = known.ofTeam !== undefined || known.done.length <= 1;
   const made = isOne ? undefined : await askForSynthesis(planning, known.done);
-  if (made && 'fault' in made && made.fault.code === 'unavailable') return later(planning);
+  if (made && 'fault' in made && made.fault.code === 'unavailable') return later(planning, made.fault);
   const result = made && 'arguments' in made ? made.arguments.result : known.ofTeam;
   if (!workflow.success_criteria) return conclude(planning, { result });
   const checked = await askForVerdict(planning, result ?? known.done.map((task) => task.result).join('\n\n'));
   if ('fault' in checked) {
-    return checked.fault.code === 'unavailable' ? later(planning) : conclude(planning, { result });
+    return checked.fault.code === 'unavailable' ? later(planning, checked.fault) : conclude(planning, { result });
   }
   const { meets_criteria, gaps } = checked.arguments;
   const replans = Math.max(0, workflow.plans - 1);
@@ -154,25 +149,8 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   await plan(planning, { ...known, gaps });
 }
 
-function jobFor({ run }: Pick<Planning, 'run'>, delay_ms?: number) {
-  const payload = { tenantId: run.tenant_id, runId: run.id };
-  const job = { id: newId(), queue: SUBTASKS.name, at_position: true as const, payload };
-  return { outbox: [{ ...job, ...(delay_ms !== undefined && { delay_ms }) }], release: true };
-}
-
-function later(planning: Planning): Promise<void> {
-  return append(planning, async () => ({ events: [], ...jobFor(planning, AWAY_MS) }));
-}
-
 function failWith(planning: Planning, error: { code: string; message: string }): Promise<void> {
   return append(planning, (step) => failIn(step, error));
-}
-
-/** Fails the workflow; the caller announces the runs that are cancelled with it after the commit. */
-async function failIn(step: PlannedStep, error: { code: string; message: string }): Promise<AppendedChange> {
-  const { change, cancelled } = await failure(step.tx, step.run, error);
-  step.cancelled.push(...cancelled);
-  return change;
 }
 
 const TOO_LONG = {

@@ -15,6 +15,35 @@ export async function claimDueActs<A extends string>(db: Database, everyMs: Reco
   return claimed.map(({ act }) => act);
 }
 
+/**
+ * What there is where an act of every second has something to do, perhaps more: a look at an index each. Acts without an
+ * entry always may have.
+ */
+const HAS_WORK: Readonly<Record<string, string>> = {
+  'expire-approvals': `exists (select from approvals where status = 'pending' and expires_at <= clock_timestamp())`,
+  'end-waits': 'exists (select from waits where closed_at is null and until <= clock_timestamp())',
+  'end-tasks': `exists (select from tasks where deadline <= clock_timestamp()
+    and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff'))`,
+  'lapse-agents': `exists (select from agents where last_heartbeat_at is not null and status in ('active', 'idle'))
+    or exists (select from agents where status = 'offline')`,
+  'carry-handoffs': 'exists (select from handoffs where completed_at is null)',
+  'wake-parked': 'exists (select from parked_runs)',
+  'title-threads': 'exists (select from due_titles where due_at <= clock_timestamp())',
+  'send-webhooks': `exists (select from webhook_deliveries where status = 'pending' and next_at <= clock_timestamp())`,
+};
+
+const BUSY_ACTS = `select act from unnest($1::text[]) as claimed (act) where case act
+  ${Object.entries(HAS_WORK)
+    .map(([act, condition]) => `when '${act}' then ${condition}`)
+    .join('\n  ')}
+  else true end`;
+
+/** Of these acts, those that may have something to do. One round trip. */
+export async function listBusyActs<A extends string>(db: Database, acts: readonly A[]): Promise<A[]> {
+  const rows = await db.asMaintenance((tx) => tx.query<{ act: A }>(BUSY_ACTS, [acts]));
+  return rows.map(({ act }) => act);
+}
+
 /** Makes claimed acts that were not sent due again at once. */
 export async function giveBackActs(db: Database, acts: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) =>

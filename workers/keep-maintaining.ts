@@ -1,6 +1,6 @@
 /** The clock of maintenance: sends due acts, by the database's time. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { addActs, claimDueActs, giveBackActs } from '../db/maintenance-acts.ts';
+import { addActs, claimDueActs, giveBackActs, listBusyActs } from '../db/maintenance-acts.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE, MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';
@@ -42,15 +42,20 @@ async function tick(context: Context, stopped: AbortSignal): Promise<void> {
   }
 }
 
-/** Sends acts, unless they still wait or run. If the queue is away, they stay due: some run only once an hour. */
+/**
+ * Sends acts that have something to do, unless they still wait or run. If database or queue are away, all stay due: some run
+ * only once an hour.
+ */
 async function send({ queues, db }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
   if (acts.length === 0) return;
-  const jobs = acts.map((act) => ({
-    name: act,
-    data: { act },
-    opts: { ...RECURRING_JOB_OPTIONS, jobId: MAINTENANCE.id({ act }) },
-  }));
   try {
+    const busy = await listBusyActs(db, acts);
+    if (busy.length === 0) return;
+    const jobs = busy.map((act) => ({
+      name: act,
+      data: { act },
+      opts: { ...RECURRING_JOB_OPTIONS, jobId: MAINTENANCE.id({ act }) },
+    }));
     await queues.queue(MAINTENANCE.name).addBulk(jobs);
   } catch (error) {
     await giveBackActs(db, acts);

@@ -6,6 +6,7 @@ import { keepMaintaining } from '../../workers/keep-maintaining.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ACTS_ON_DEMAND, makeWorkFor } from '../support/queries/maintenance.ts';
 import { addAct, makeActsDue } from '../support/queries/tenants.ts';
 
 const everyMs = (ms: number) =>
@@ -29,9 +30,18 @@ for (const mode of DOMAIN_MODES) {
     };
     const countOf = (seen: readonly string[], act: MaintenanceAct) => seen.filter((name) => name === act).length;
 
-    it('sends each act when it is due, again and again', async () => {
+    it('sends each act when it is due, again and again, those of every second only where there is something to do', async () => {
       const { seen, close } = listen();
       const clock = keepMaintaining(platform.context);
+      const [onDemand, others] = [new Set<string>(ACTS_ON_DEMAND), new Set<string>(MAINTENANCE_ACTS)];
+      for (const act of onDemand) others.delete(act);
+      await waitUntil('every other act', () => [...others].every((act) => seen.includes(act)));
+      await waitUntil('some seconds are over', () => countOf(seen, 'reconcile') >= 3);
+      assert.deepEqual(
+        seen.filter((act) => onDemand.has(act)),
+        [],
+      );
+      await makeWorkFor(platform.context.db, ACTS_ON_DEMAND);
       await waitUntil('every act', () => MAINTENANCE_ACTS.every((act) => seen.includes(act)));
       await waitUntil('a third reconciliation', () => countOf(seen, 'reconcile') >= 3);
       assert.equal(countOf(seen, 'make-partitions'), 1, 'once an hour');

@@ -1,0 +1,34 @@
+/** What acts of maintenance have to do, as tests make it. */
+import type { Database } from '../../../db/database.ts';
+import { fillTables } from './fill.ts';
+
+/** One row each, of a tenant that is not there, which gives one act of every second something to do. */
+const WORK = {
+  'expire-approvals': `insert into approvals (id, tenant_id, kind, tool, arguments, digest, status, expires_at, created_at)
+    values (gen_random_uuid(), $id, 'approval', 't', '{}', 'd', 'pending', now(), now())`,
+  'end-waits': `insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at)
+    values (gen_random_uuid(), $id, $id, $id, 'timer', now(), now())`,
+  'end-tasks': `insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, requirements, dependencies,
+      status, deadline)
+    values (gen_random_uuid(), $id, $id, $id, 'a', 0, 'd', '{}', '{}', 'pending', now())`,
+  'lapse-agents': `insert into agents (id, tenant_id, workspace_id, name, status, current_version, last_heartbeat_at)
+    values (gen_random_uuid(), $id, $id, 'a', 'active', '1.0.0', now() - interval '1 day')`,
+  'carry-handoffs': `insert into handoffs (id, tenant_id, workspace_id, source_agent_id, target_agent_id, place, carried_by, status,
+      reason, urgency, context, schema_version, checksum, target_tokens, summary, summary_tokens, full_tokens)
+    values (gen_random_uuid(), $id, $id, $id, $id, 0, 'run', 'initiated', 'r', 'medium', '{}', '1', 'c', 0, '{}', 0, 0)`,
+  'wake-parked': `insert into parked_runs (run_id, outage, tenant_id, parked_at, until)
+    values ($id, 'away', $id, now(), now() + interval '1 hour')`,
+  'title-threads': 'insert into due_titles (thread_id, tenant_id, due_at) values ($id, $id, now())',
+  'send-webhooks': `insert into webhook_deliveries (id, tenant_id, webhook_id, type, status, next_at)
+    values (gen_random_uuid(), $id, $id, 't', 'pending', now())`,
+} as const;
+
+/** Acts that are sent only where they may have something to do. */
+export const ACTS_ON_DEMAND = Object.keys(WORK) as (keyof typeof WORK)[];
+
+/** Gives these acts something to do. */
+export async function makeWorkFor(db: Pick<Database, 'asOwner'>, acts: readonly (keyof typeof WORK)[]): Promise<void> {
+  await fillTables(db, { id: '00000000-0000-7000-8000-00000000dead' }, async (run) => {
+    for (const act of acts) await run(WORK[act]);
+  });
+}

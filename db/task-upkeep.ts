@@ -12,17 +12,28 @@ interface LostJoin {
 }
 
 /**
- * Open tasks whose child ended a while ago, even if nobody waits for them any more, and calls that wait for a child that has
- * ended or never began: their parent was not told.
+ * Open tasks whose child ended a while ago, even if nobody waits for them any more, those left open by a workflow that ended a
+ * while ago, and calls that wait for a child that has ended or never began: their parent was not told. What is open is looked up
+ * first, and then the workflow of each: in another order, all tasks or all runs could be read.
  */
 export async function listLostJoins(db: Database, filter: LostFilter): Promise<LostJoin[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostJoin>(
-      `select tenant_id, id, workflow_id, run_id from (
+      `with open as materialized (
+         select tenant_id, id, workflow_id, run_id from tasks
+         where status in ('assigned', 'in_progress') and id > $2 and ($4::uuid is null or tenant_id = $4)
+         union all
+         select tenant_id, id, workflow_id, run_id from tasks
+         where status in ('pending', 'awaiting_handoff') and open_inputs = 0 and id > $2 and ($4::uuid is null or tenant_id = $4))
+       select tenant_id, id, workflow_id, run_id from (
          select t.tenant_id, t.id, t.workflow_id, t.run_id from tasks t join runs r on r.id = t.run_id
          where t.status in ('assigned', 'in_progress') and t.id > $2 and ($4::uuid is null or t.tenant_id = $4)
            and r.status in ('completed', 'failed', 'cancelled') and r.updated_at < clock_timestamp() - $1 * interval '1 ms'
            and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
+         union all
+         select t.tenant_id, t.id, t.workflow_id, coalesce(t.run_id, t.id) as run_id from open t cross join lateral (
+           select from runs w where w.id = t.workflow_id and w.status in ('completed', 'failed', 'cancelled')
+             and w.updated_at < clock_timestamp() - $1 * interval '1 ms' limit 1) w
          union all
          select t.tenant_id, t.id, t.parent_run_id as workflow_id, t.run_id from tasks t join runs r on r.id = t.run_id
          where t.status in ('assigned', 'in_progress') and t.parent_run_id is not null and t.id > $2

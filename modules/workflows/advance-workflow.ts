@@ -22,7 +22,7 @@ import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { suspendedBy } from '../governance/governance.ts';
 import { appendRead, type AppendedChange } from '../run-log/append-to-run.ts';
-import { announceCancelled } from '../runs/cancel-children.ts';
+import { announceCancelled, cancelChildren, type CancelledRun } from '../runs/cancel-children.ts';
 import { failure } from '../runs/end-run.ts';
 import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { announceChildren } from './advance/announce-children.ts';
@@ -57,13 +57,19 @@ export async function lookAtWorkflow(
   let look: WorkflowLook | undefined;
   let isEnded = false;
   let isWorkflow = true;
+  let left: CancelledRun[] = [];
   const reading = appendRead(context, ref, {
     read: (tx) => readWorkflow(context, tx, { tenantId, runId, childIds }),
     async act(run, tx, found) {
       isWorkflow = run.kind === 'workflow';
       const { workflow, isNews } = found;
       // The last look has settled all that had ended by then.
-      if (!isWorkflow || !workflow || !isNews || isTerminal(run.status)) return null;
+      if (!isWorkflow || !workflow || !isNews) return null;
+      if (isTerminal(run.status)) {
+        // Processes of an older build may leave open what joined while the answer was made. The log has its end already.
+        left = (await cancelChildren(tx, run, 'its workflow has ended')).cancelled;
+        return null;
+      }
       // By levels, all tasks are needed: what starts next depends on the others.
       const isEager = workflow.settings.execution === 'eager';
       const tasks = isEager ? found.underWay : await listScheduledTasks(tx, runId);
@@ -82,7 +88,7 @@ export async function lookAtWorkflow(
   });
   if (!isWorkflow) return 'no workflow';
   await announceChildren(context, ref, { created: look?.created ?? [], below });
-  announceCancelled(context, look?.cancelled ?? []);
+  announceCancelled(context, look?.cancelled ?? left);
   if (look?.untriedSkills) await learnSkills(context, { tenantId, names: look.untriedSkills }, PATIENT);
   if (appended && look?.need) return { outcome: 'advanced', need: look.need };
   if (!appended || appended.events.length === 0) return { outcome: 'passed' };

@@ -131,20 +131,21 @@ async function plan(planning: Planning, known: Known & { gaps: string[] }): Prom
 /** Answers from the results: without a usable synthesis, with the results as they are; without a usable check, unchecked. */
 async function answer(planning: Planning, known: Known): Promise<void> {
   const { workflow } = planning;
-  const isOne = known.ofTeam !== undefined || known.done.length <= 1;
-  const made = isOne ? undefined : await askForSynthesis(planning, known.done);
+  const { done } = known;
+  const isOne = known.ofTeam !== undefined || done.length <= 1;
+  const made = isOne ? undefined : await askForSynthesis(planning, done);
   if (made && 'fault' in made && made.fault.code === 'unavailable') return later(planning, made.fault);
   const result = made && 'arguments' in made ? made.arguments.result : known.ofTeam;
-  if (!workflow.success_criteria) return conclude(planning, { result });
-  const checked = await askForVerdict(planning, result ?? known.done.map((task) => task.result).join('\n\n'));
+  if (!workflow.success_criteria) return conclude(planning, { done, result });
+  const checked = await askForVerdict(planning, result ?? done.map((task) => task.result).join('\n\n'));
   if ('fault' in checked) {
-    return checked.fault.code === 'unavailable' ? later(planning, checked.fault) : conclude(planning, { result });
+    return checked.fault.code === 'unavailable' ? later(planning, checked.fault) : conclude(planning, { done, result });
   }
   const { meets_criteria, gaps } = checked.arguments;
   const replans = Math.max(0, workflow.plans - 1);
-  const mayReplan = replans < workflow.settings.max_replans && roomFor(known.done) > 0;
+  const mayReplan = replans < workflow.settings.max_replans && roomFor(done) > 0;
   if (meets_criteria || gaps.length === 0 || !mayReplan) {
-    return conclude(planning, { result, meets_criteria, gaps });
+    return conclude(planning, { done, result, meets_criteria, gaps });
   }
   await plan(planning, { ...known, gaps });
 }
@@ -199,19 +200,25 @@ async function failWithEffects(
   return { ...failed, events: [...step.events, ...failed.events] };
 }
 
-function conclude(
-  planning: Planning,
-  found: { result: string | undefined; meets_criteria?: boolean; gaps?: string[] },
-): Promise<void> {
+interface Answered {
+  /** The tasks that the answer is made of. */
+  done: readonly FinishedTask[];
+  result: string | undefined;
+  meets_criteria?: boolean;
+  gaps?: string[];
+}
+
+/** Ends the workflow with its answer; if tasks have joined since the model was asked, the answer is made anew with them. */
+function conclude(planning: Planning, { done, result, meets_criteria, gaps = [] }: Answered): Promise<void> {
   return append(planning, async (step) => {
-    const { meets_criteria = null, gaps = [] } = found;
-    const remembered = rememberVerdict(step.tx, step.run.id, { meets_criteria, gaps });
-    const [plain] = await Promise.all([found.result === undefined ? plainConclusion(step) : undefined, remembered]);
-    const conclusion: Conclusion = {
-      result: found.result ?? plain?.result ?? '',
-      meetsCriteria: meets_criteria,
-      gaps: gaps.length,
-    };
+    const { tasks } = step;
+    // Tasks are only ever added to a planned workflow: as many are the same.
+    const isWhole = tasks.length === done.length && tasks.every(({ status }) => status === 'completed');
+    if (!isWhole) return { events: [], ...jobFor(planning) };
+    const meetsCriteria = meets_criteria ?? null;
+    const remembered = rememberVerdict(step.tx, step.run.id, { meets_criteria: meetsCriteria, gaps });
+    const [plain] = await Promise.all([result === undefined ? plainConclusion(step) : undefined, remembered]);
+    const conclusion: Conclusion = { result: result ?? plain?.result ?? '', meetsCriteria, gaps: gaps.length };
     return concluded(step, conclusion);
   });
 }

@@ -39,3 +39,16 @@ export function addDoneTasks(owner: Owner, workflow: string, count: number): Pro
 export async function analyzeTasks({ context }: Pick<Owner, 'context'>): Promise<void> {
   await rowsAsOwner(context.db, 'analyze tasks');
 }
+
+/** As a process of an older build left a workflow that has ended: one task more in progress, whose child is done, and one that waits. */
+export function leaveTasksOpen(owner: Owner, workflow: string): Promise<void> {
+  return tamper(
+    owner,
+    `insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, requirements, dependencies, open_inputs,
+       assigned_agent_id, status, run_id)
+     select gen_random_uuid(), t.tenant_id, t.workspace_id, t.workflow_id, n.name, 100, 'More.', '{}', '{}', 0, t.assigned_agent_id, n.status,
+       case when n.status = 'in_progress' then t.run_id end
+     from (select * from tasks where workflow_id = $1 order by place limit 1) t, (values ('begun', 'in_progress'), ('new', 'pending')) n (name, status)`,
+    workflow,
+  );
+}

@@ -156,6 +156,11 @@ export function planOfTeam(
   }
 }
 
+/** Whether members who answer a question that nobody has split vote on the answer. */
+export function isVoting({ orchestration_pattern, supervisor_agent_id }: Omit<Team, 'members'>): boolean {
+  return orchestration_pattern === 'parallel' && supervisor_agent_id === null;
+}
+
 /** The most frequent answer; among equal ones the first. White space around answers is ignored. */
 export function majority(answers: readonly string[]): string | undefined {
   const votes = new Map<string, number>();

@@ -11,6 +11,8 @@ export interface WorkflowSettings {
   on_subtask_failure: 'fail' | 'ask';
   execution: Execution;
   max_replans: number;
+  /** Whether the subtasks with the workflow's query are votes of a team. Absent without a team, and in rows from before this was written. */
+  by_vote?: boolean;
 }
 
 /** A workflow with its run's data. */

@@ -237,6 +237,7 @@ function confidenceOf(result: string): number | null {
 }
 
 export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
+  const { on_subtask_failure, execution, max_replans } = row.settings;
   return {
     id: row.id,
     workflow_id: row.id,
@@ -247,7 +248,9 @@ export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
     status: row.status,
     input: { ...row.input },
     success_criteria: row.success_criteria,
-    ...row.settings,
+    on_subtask_failure,
+    execution,
+    max_replans,
     result: row.status === 'completed' && row.output && !row.erased_at ? textOf(row.output) : null,
     meets_criteria: row.meets_criteria,
     gaps: row.gaps,

@@ -3,7 +3,7 @@ import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
 import { conflict, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { planOfTeam } from '../../core/team.ts';
+import { isVoting, planOfTeam } from '../../core/team.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
@@ -81,12 +81,14 @@ export async function writeRequested(
   tx: Tx,
   request: Omit<WorkflowRequest, 'idempotency'>,
 ): Promise<{ id: string; written: Announcement }> {
-  const { name, teamId = null, input, settings, definition } = request;
+  const { name, teamId = null, input, definition } = request;
   const team = teamId === null ? undefined : await requireTeam(tx, request.caller, teamId);
   const agentId = request.agentId ?? team?.supervisor_agent_id ?? null;
   const plan = definition?.subtasks ?? (team ? planOfTeam(team, input.user_query ?? name) : []);
   if (team && plan.length === 0) throw conflict('The team has no members.');
   const successCriteria = definition?.success_criteria ?? null;
+  // Noted here, since the team may be changed or deleted before the answer.
+  const settings = { ...request.settings, ...(team && { by_vote: definition === undefined && isVoting(team) }) };
   return writeWorkflow(context, tx, {
     request,
     made: { name, agentId, teamId, input, settings, successCriteria },

@@ -86,8 +86,7 @@ describe('the planner of a workflow', () => {
     await skilled('of no team', 'magic');
     const team = { name: 'voters', orchestration_pattern: 'parallel', members: [{ agent_id: member }] };
     const { id: team_id } = await make('/v1/teams', team, 201);
-    const subtasks = [subtask('a'), subtask('b')].map((each) => ({ ...each, description: 'Do it.' }));
-    const definition = { subtasks, success_criteria: 'It has a price.' };
+    const definition = { subtasks: [subtask('a'), subtask('b')], success_criteria: 'It has a price.' };
     script = {
       submit_verdict: (n) => ({ meets_criteria: n > 0, gaps: n > 0 ? [] : ['the price'] }),
       submit_plan: () => ({ subtasks: [{ ...subtask('price'), required_capabilities: ['law'] }] }),
@@ -95,7 +94,7 @@ describe('the planner of a workflow', () => {
     };
     const flow = await run({ agent_id: undefined, team_id, definition });
     assert.deepEqual([flow.status, flow.result, flow.meets_criteria, flow.gaps], ['completed', 'all of it', true, []]);
-    assert.match(asked['submit_verdict']?.[0] ?? '', /It has a price\..*Answer:\\ndone: it"/);
+    assert.match(asked['submit_verdict']?.[0] ?? '', /It has a price\..*Answer:\\na:\\ndone: a\\n\\nb:\\ndone: b"/);
     assert.match(asked['submit_plan']?.[0] ?? '', /the price.*Capabilities that workers have: law"/);
     const doers = flow.tasks.map(
       (task: { assignment: { assigned_agent_id: string } }) => task.assignment.assigned_agent_id,
@@ -103,7 +102,10 @@ describe('the planner of a workflow', () => {
     assert.deepEqual(doers, [member, member, member]);
     script['submit_verdict'] = () => ({ meets_criteria: false, gaps: ['the price'] });
     const short = await run({ agent_id: undefined, team_id, definition, max_replans: 0 });
-    assert.deepEqual([short.status, short.result, short.gaps], ['completed', 'done: it', ['the price']]);
+    assert.deepEqual(
+      [short.status, short.result, short.gaps],
+      ['completed', 'a:\ndone: a\n\nb:\ndone: b', ['the price']],
+    );
     assert.deepEqual([short.meets_criteria, Object.keys(asked)], [false, ['submit_verdict']]);
   });
 

@@ -3,6 +3,7 @@ import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
+import { forgetVotes } from '../support/queries/workflows.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('teams', () => {
@@ -183,6 +184,46 @@ describe('teams', () => {
     );
   });
 
+  for (const isOlder of [false, true]) {
+    const built = isOlder ? ' (as an older process has begun it)' : '';
+    const begin = async (pattern: { orchestration_pattern: string }, flow: Record<string, unknown>) => {
+      thinking = undefined;
+      const members = ['north', 'lead', 'south'].map((role, priority) => ({ agent_id: agents[role], role, priority }));
+      const { id: team_id } = await make('/v1/teams', { name: 'voters', members, ...pattern });
+      const { id } = await make('/v1/workflows', { name: 'x', team_id, ...flow }, 202);
+      const all = async () => (await read(`/v1/workflows/${id}`)).tasks as { run_id: string | null }[];
+      await waitUntil('all are at work', async () => (await all()).every(({ run_id }) => run_id !== null));
+      await waitUntil('somebody thinks', () => Promise.resolve(thinking !== undefined));
+      if (isOlder) await forgetVotes(api, id);
+      return { id, team_id };
+    };
+    const end = async (id: string) => {
+      thinking?.();
+      await waitUntil('the workflow ends', async () => (await read(`/v1/workflows/${id}`)).status === 'completed');
+      return (await read(`/v1/workflows/${id}`)).result;
+    };
+
+    it(`answer with all results of what a request has split, and put nothing to the vote${built}`, async () => {
+      const definition = {
+        subtasks: [
+          { id: 'competitors', description: 'THINK of competitors.', dependencies: [], agent: 'north' },
+          { id: 'prices', description: 'Find prices.', dependencies: [], agent: 'south' },
+          { id: 'risks', description: 'Find risks.', dependencies: [], agent: 'lead' },
+        ],
+      };
+      const flow = { input: { user_query: 'Why?' }, definition };
+      const { id } = await begin({ orchestration_pattern: 'parallel' }, flow);
+      assert.equal(await end(id), 'competitors:\nnorth\n\nprices:\nnorth\n\nrisks:\nlead');
+    });
+
+    it(`answer by vote also if the team is deleted before its members have answered${built}`, async () => {
+      const flow = { input: { user_query: 'THINK' } };
+      const { id, team_id } = await begin({ orchestration_pattern: 'parallel' }, flow);
+      assert.equal((await api.call('DELETE', `/v1/teams/${team_id}`, { key })).status, 204);
+      assert.equal(await end(id), 'north');
+    });
+  }
+
   it('have the budget of their objective, and what it has stopped says so', async () => {
     const members = [{ agent_id: agents['north'] }];
     const { id } = await make('/v1/teams', { name: 'poor', orchestration_pattern: 'sequential', members });
@@ -213,6 +254,7 @@ describe('teams', () => {
   });
 
   it('that are gone have no members: what is left of their work goes to nobody else', async () => {
+    thinking = undefined;
     const members = [{ agent_id: agents['north'], role: 'north', priority: 1 }];
     const { id: team_id } = await make('/v1/teams', { name: 'gone', orchestration_pattern: 'parallel', members });
     // Nobody of the team can lead, as `lead` of the workspace could.
@@ -222,7 +264,7 @@ describe('teams', () => {
     const { id } = await make('/v1/workflows', request, 202);
     await waitUntil('somebody thinks', () => Promise.resolve(thinking !== undefined));
     assert.equal((await api.call('DELETE', `/v1/teams/${team_id}`, { key })).status, 204);
-    thinking?.();
+    (thinking as (() => void) | undefined)?.();
     const ends = ['completed', 'failed'];
     await waitUntil('the workflow ends', async () => ends.includes((await read(`/v1/workflows/${id}`)).status));
     const { tasks } = await read(`/v1/workflows/${id}`);

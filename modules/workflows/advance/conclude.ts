@@ -7,7 +7,6 @@ import { ERASED_RESULT, lastSubtasks } from '../../../core/workflow.ts';
 import { isPlanUntrusted } from '../../../db/task-inputs.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
-import { findTeam } from '../../../db/teams.ts';
 import { findWorkflow, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
@@ -21,7 +20,10 @@ export interface Conclusion {
   gaps: number;
 }
 
-/** The answer without a model: the result of the last subtask, or those of all that no other one needed. */
+/**
+ * The answer without a model: the result of the last subtask, or those of all that no other one needed. The votes of a team
+ * count as one.
+ */
 export async function plainConclusion({
   tx,
   tasks,
@@ -32,16 +34,25 @@ export async function plainConclusion({
     tx,
     last.map(({ id }) => id),
   );
-  const texts = last.map((task) => ({ name: task.name, text: resultOf(task, results) }));
-  const team = workflow.team_id && answersAsTeam(workflow) ? await findTeam(tx, workflow.team_id) : undefined;
-  // A parallel team without a supervisor answers by majority.
-  if (team?.orchestration_pattern === 'parallel' && !team.supervisor_agent_id) {
-    const result = majority(texts.map(({ text }) => text)) ?? '';
-    return { result, meetsCriteria: null, gaps: 0 };
-  }
+  const votes = last.filter((task) => isVote(workflow, task));
+  const chosen = majority(votes.map((task) => resultOf(task, results)));
+  const texts = last
+    .filter((task) => !votes.includes(task) || task === votes[0])
+    .map((task) => ({ name: task.name, text: task === votes[0] ? (chosen ?? '') : resultOf(task, results) }));
   const result =
     texts.length === 1 ? (texts[0]?.text ?? '') : texts.map(({ name, text }) => `${name}:\n${text}`).join('\n\n');
   return { result, meetsCriteria: null, gaps: 0 };
+}
+
+/**
+ * Whether a last subtask is a member's vote on the query. Where that was not noted yet, by the form of a team's own
+ * subtasks; as several last ones, only voters have it.
+ */
+function isVote(workflow: WorkflowRow, { name, description, dependencies, agent_id }: ScheduledTask): boolean {
+  const { input, settings } = workflow;
+  if (settings.by_vote === false || !answersAsTeam(workflow)) return false;
+  const isOfTeam = agent_id !== null && dependencies.length === 0 && /^\d+-/.test(name);
+  return isOfTeam && description === (input.user_query ?? workflow.name);
 }
 
 /** Whether the answer is what the team's subtasks come to by themselves; results that fill gaps have to be put together. */

@@ -52,3 +52,8 @@ export function leaveTasksOpen(owner: Owner, workflow: string): Promise<void> {
     workflow,
   );
 }
+
+/** As if a workflow had been begun before it was noted whether its subtasks are votes. */
+export function forgetVotes(owner: Owner, workflow: string): Promise<void> {
+  return tamper(owner, `update workflows set settings = settings - 'by_vote' where id = $1`, workflow);
+}

@@ -133,6 +133,11 @@ export async function rememberPlanning(tx: Tx, workflowId: string, gaps: readonl
   ]);
 }
 
+/** Forgets an incomplete plan whose subtasks are dropped. */
+export async function forgetPlanning(tx: Tx, workflowId: string): Promise<void> {
+  await tx.query('update workflows set is_planning = false where id = $1', [workflowId]);
+}
+
 /** Records the result of the check of the answer. */
 export async function rememberVerdict(
   tx: Tx,

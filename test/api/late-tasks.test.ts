@@ -100,4 +100,20 @@ describe('a task that joins a workflow while its planner is asked', () => {
     assert.deepEqual([flow.result, flow.meets_criteria], ['done: a, done: b, done: c', true]);
     assert.deepEqual(asked, { submit_synthesis: 2, submit_verdict: 2 });
   });
+
+  it('is part of the answer also if the gaps of the one before could not be planned', async () => {
+    script = {
+      submit_synthesis: (_n, said) => ({ result: told(said) }),
+      submit_verdict: (n) => (n === 0 ? { meets_criteria: false, gaps: ['the price'] } : MET),
+      submit_plan: async (n) => {
+        if (n === 0) await join('c');
+        return { subtasks: [subtask('early'), subtask('late', 'nothing')] };
+      },
+    };
+    const flow = await run({ definition: { subtasks: [subtask('a')], success_criteria: 'It is said.' } });
+    assert.deepEqual([flow.status, flow.result, flow.meets_criteria], ['completed', 'done: a, done: c', true]);
+    const ends = new Set(tasksOf(flow));
+    assert.deepEqual(ends, new Set(['a completed', 'task-2 completed', 'early cancelled']));
+    assert.deepEqual(asked, { submit_verdict: 2, submit_plan: 2, submit_synthesis: 1 });
+  });
 });

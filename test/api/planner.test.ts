@@ -282,7 +282,7 @@ describe('the planner of a workflow', () => {
     assert.deepEqual([fits.status, fits.meets_criteria, fits.tasks.length], ['completed', true, 1000]);
     const passes = await replanned(2, 3);
     // Two were begun while the plan was written.
-    assert.deepEqual([passes.status, passes.error.code, passes.tasks.length], ['failed', 'InvalidPlan', 1000]);
+    assert.deepEqual([passes.status, passes.gaps, passes.tasks.length], ['completed', ['the price'], 1000]);
     assert.match(asked['submit_plan']?.[1] ?? '', /<=2 items/);
     const none = await replanned(0, 1);
     assert.deepEqual(
@@ -290,6 +290,29 @@ describe('the planner of a workflow', () => {
       ['completed', false, ['the price'], 1000],
     );
     assert.equal(asked['submit_plan'], undefined);
+  });
+
+  it('keeps the answer that is there where no plan for its gaps can be used', async () => {
+    const broken = { subtasks: [subtask('early'), subtask('late', 'nothing')], success_criteria: '' };
+    script = {
+      submit_plan: (n) => (n === 0 ? { subtasks: [subtask('a')], success_criteria: 'With a price.' } : broken),
+      submit_verdict: () => ({ meets_criteria: false, gaps: ['the price'] }),
+    };
+    const flow = await run();
+    assert.deepEqual(
+      [flow.status, flow.result, flow.meets_criteria, flow.gaps, flow.plans],
+      ['completed', 'done: a', false, ['the price'], 1],
+      JSON.stringify(flow.error),
+    );
+    assert.equal(asked['submit_plan']?.length, 3);
+    // What a broken plan has begun comes to nothing, and is not left at work.
+    const { json } = await api.call('GET', `/v1/runs?parent=${flow.id}`, { key });
+    const open = json.runs.filter(({ status }: { status: string }) => !ENDED.includes(status));
+    assert.deepEqual(open, []);
+    assert.deepEqual(
+      flow.tasks.map(({ subtask_id, status }: Record<string, string>) => `${subtask_id} ${status}`),
+      ['a completed', 'early cancelled'],
+    );
   });
 
   it('answers with the results as they are where a model makes nothing of them', async () => {

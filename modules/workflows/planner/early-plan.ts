@@ -116,6 +116,12 @@ export function backToPlanning({ status, open_turn_id }: WorkflowLook['run']): N
   return way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'system' }));
 }
 
+/** The way to the end from a replan that is given up. */
+export function backFromPlanning({ status, open_turn_id }: WorkflowLook['run']): NewEvent[] {
+  if (status !== 'planning') return [];
+  return [statusChanged({ from: status, to: 'executing', turnId: open_turn_id ?? undefined, actor: 'system' })];
+}
+
 /** The plan's subtasks, with agents' names replaced by ids. */
 async function byAgents(
   tx: Tx,
@@ -172,7 +178,7 @@ export async function matchEarly(
 /** Dropped subtasks that had outside effects, with the tools that had them: the plan may repeat them in other words. */
 export async function spoiledBy(
   { tx, run }: Pick<WorkflowLook, 'tx' | 'run'>,
-  { dropped }: EarlyMatch,
+  { dropped }: Pick<EarlyMatch, 'dropped'>,
 ): Promise<{ name: string; tools: string[] }[]> {
   if (dropped.length === 0) return [];
   const had = await listEffectsOfTasks(tx, { workflowId: run.id, taskIds: dropped.map(({ id }) => id) });
@@ -188,7 +194,7 @@ export async function spoiledBy(
  */
 export async function settleEarly(
   step: Pick<WorkflowLook, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
-  { kept, dropped }: EarlyMatch,
+  { kept, dropped }: Omit<EarlyMatch, 'fresh'>,
 ): Promise<{ id: string; name: string }[]> {
   const { tx, run, tasks } = step;
   await keepEarlyTasks(tx, kept);

@@ -6,7 +6,13 @@ import type { Tx } from '../../../db/database.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { listWorkers } from '../../../db/workers.ts';
-import { findWorkflow, rememberPlan, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
+import {
+  findWorkflow,
+  forgetPlanning,
+  rememberPlan,
+  rememberVerdict,
+  type WorkflowRow,
+} from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { effectsNote } from '../advance/settle-tasks.ts';
@@ -21,7 +27,15 @@ import {
   type FinishedTask,
   type Planning,
 } from './ask-planner.ts';
-import { backToPlanning, listenToPlan, matchEarly, settleEarly, spoiledBy, worksOf } from './early-plan.ts';
+import {
+  backFromPlanning,
+  backToPlanning,
+  listenToPlan,
+  matchEarly,
+  settleEarly,
+  spoiledBy,
+  worksOf,
+} from './early-plan.ts';
 import { giveBack, holdWorkflow } from './hold-workflow.ts';
 import { failIn, jobFor, later } from './later.ts';
 
@@ -105,7 +119,8 @@ interface Known {
   ofTeam?: string | undefined;
 }
 
-async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
+/** `result`: the answer that has the gaps, if it was just made. */
+async function plan(planning: Planning, known: Known & { gaps: string[]; result?: string | undefined }): Promise<void> {
   const isEager = planning.workflow.settings.execution === 'eager';
   const names = known.done.map(({ name }) => name);
   const early = listenToPlan(planning, { known: names, gaps: known.gaps, isFirst: known.told.length === 0 });
@@ -119,6 +134,7 @@ async function plan(planning: Planning, known: Known & { gaps: string[] }): Prom
   }
   const { fault } = asked;
   if (fault.code === 'unavailable') return later(planning, fault);
+  if (known.gaps.length > 0) return conclude(planning, { ...known, meets_criteria: false });
   if (fault.code === 'unusable') return failWith(planning, { code: 'InvalidPlan', message: fault.message });
   const query = planning.workflow.input.user_query ?? planning.workflow.name;
   await writePlan(planning, {
@@ -147,7 +163,7 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   if (meets_criteria || gaps.length === 0 || !mayReplan) {
     return conclude(planning, { done, result, meets_criteria, gaps });
   }
-  await plan(planning, { ...known, gaps });
+  await plan(planning, { ...known, gaps, result });
 }
 
 function failWith(planning: Planning, error: { code: string; message: string }): Promise<void> {
@@ -203,7 +219,7 @@ async function failWithEffects(
 interface Answered {
   /** The tasks that the answer is made of. */
   done: readonly FinishedTask[];
-  result: string | undefined;
+  result?: string | undefined;
   meets_criteria?: boolean;
   gaps?: string[];
 }
@@ -211,14 +227,29 @@ interface Answered {
 /** Ends the workflow with its answer; if tasks have joined since the model was asked, the answer is made anew with them. */
 function conclude(planning: Planning, { done, result, meets_criteria, gaps = [] }: Answered): Promise<void> {
   return append(planning, async (step) => {
-    const { tasks } = step;
+    const { tx, run } = step;
+    const dropped = step.tasks.filter(({ is_early }) => is_early);
+    const tasks = step.tasks.filter(({ is_early }) => !is_early);
+    // What a plan for gaps has begun that never became whole.
+    if (dropped.length > 0) {
+      await settleEarly(step, { kept: [], dropped });
+      await forgetPlanning(tx, run.id);
+    }
     // Tasks are only ever added to a planned workflow: as many are the same.
     const isWhole = tasks.length === done.length && tasks.every(({ status }) => status === 'completed');
-    if (!isWhole) return { events: [], ...jobFor(planning) };
+    if (!isWhole) {
+      // The next plan may repeat what these have done.
+      const spoiled = await spoiledBy(step, { dropped });
+      if (spoiled.length > 0) return failWithEffects(step, spoiled);
+      return { events: step.events, ...jobFor(planning) };
+    }
     const meetsCriteria = meets_criteria ?? null;
-    const remembered = rememberVerdict(step.tx, step.run.id, { meets_criteria: meetsCriteria, gaps });
-    const [plain] = await Promise.all([result === undefined ? plainConclusion(step) : undefined, remembered]);
+    const remembered = rememberVerdict(tx, run.id, { meets_criteria: meetsCriteria, gaps });
+    const [plain] = await Promise.all([
+      result === undefined ? plainConclusion({ ...step, tasks }) : undefined,
+      remembered,
+    ]);
     const conclusion: Conclusion = { result: result ?? plain?.result ?? '', meetsCriteria, gaps: gaps.length };
-    return concluded(step, conclusion);
+    return concluded({ ...step, tasks, events: [...step.events, ...backFromPlanning(run)] }, conclusion);
   });
 }

@@ -323,6 +323,28 @@ describe('handoffs', () => {
     assert.ok(JSON.stringify(model.requests.at(-1)?.body).includes('It is blue'));
   });
 
+  it('of a task that is handed on and on are each completed, as each target has done its part', async () => {
+    await agent('dan', { tools: ['handoff'] });
+    await agent('eve');
+    const next: Record<string, string> = { ann: 'dan', dan: 'eve' };
+    say = (name, _said, request) => {
+      const to = next[name];
+      if (to === undefined) return text(`done by ${name}`);
+      return hasResult(request) ? text('over') : use('handoff', { to_agent: to, reason: 'Better at it' });
+    };
+    const task = await submit('ann');
+    const done = await inState(`/v1/tasks/${task}`, 'completed');
+    assert.equal(done.output.result, 'done by eve');
+    const { handoffs } = await read(`/v1/handoffs?task_id=${task}`);
+    for (const { handoff_id } of handoffs) await inState(`/v1/handoffs/${handoff_id}`, 'completed');
+    assert.equal(handoffs.length, 2);
+    const { events } = await read(`/v1/runs/${done.workflow_id}/events?types=handoff.completed`);
+    assert.deepEqual(
+      events.map(({ payload }: { payload: { handoff_id: string } }) => payload.handoff_id),
+      handoffs.map(({ handoff_id }: { handoff_id: string }) => handoff_id).toReversed(),
+    );
+  });
+
   it('are made in a conversation, which the target goes on with, and comes back where it rejects them', async () => {
     let isRejecting = false;
     say = (name, said, request) => {

@@ -16,26 +16,36 @@ import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
 /**
  * Settles the handoff of a child that ended. Returns true if the task goes on: the child had handed over, or has
- * rejected what it was given. Otherwise the handoff it worked on ends with it.
+ * rejected what it was given. Unless rejected, the handoff it worked on ends with it.
  */
 export async function settleHandoff(look: WorkflowLook, task: ScheduledTask, isDone: boolean): Promise<boolean> {
   const { tx } = look;
   if (!task.run_id) return false;
+  const to = task.handoff_count > 0 ? await lockHandoffTo(tx, task.run_id) : undefined;
   if (task.handed_on && isDone) {
+    await endHandoff(look, { handoff: to, task }, 'completed');
     await handOverTask(tx, task.id);
     become(look, task.id, { status: 'awaiting_handoff', handoff_count: task.handoff_count + 1, run: null });
     return true;
   }
   if (task.handed_on) await changeHandoff(tx, task.handed_on, { to: 'cancelled' });
-  const to = task.handoff_count > 0 ? await lockHandoffTo(tx, task.run_id) : undefined;
   if (to?.status === 'rejected' && isDone) {
     await giveBack(look, task, to);
     return true;
   }
-  if (to && (await changeHandoff(tx, to.id, { to: isDone ? 'completed' : 'failed' })) && isDone) {
-    tell(look, { type: 'handoff.completed', payload: { handoff_id: to.id, task_id: task.id, run_id: task.run_id } });
-  }
+  await endHandoff(look, { handoff: to, task }, isDone ? 'completed' : 'failed');
   return false;
+}
+
+/** Ends the handoff that a child has worked on, if it did not reject it. */
+async function endHandoff(
+  look: WorkflowLook,
+  { handoff, task }: { handoff: HandoffRow | undefined; task: ScheduledTask },
+  to: 'completed' | 'failed',
+): Promise<void> {
+  if (!handoff || !(await changeHandoff(look.tx, handoff.id, { to })) || to === 'failed') return;
+  const payload = { handoff_id: handoff.id, task_id: task.id, run_id: task.run_id ?? '' };
+  tell(look, { type: 'handoff.completed', payload });
 }
 
 /** The agent a task is handed to, if it takes it now. */

@@ -344,6 +344,12 @@ async function results(tx: Tx, which: string, value: unknown): Promise<Map<strin
   return new Map(rows.map(({ id, content }) => [id, content]));
 }
 
+/** The names of all tasks of a workflow. */
+export async function listTaskNames(tx: Tx, workflowId: string): Promise<string[]> {
+  const rows = await tx.query<{ name: string }>('select name from tasks where workflow_id = $1', [workflowId]);
+  return rows.map(({ name }) => name);
+}
+
 /** How many tasks a workflow has. */
 export async function countTasks(tx: Tx, workflowId: string): Promise<number> {
   const [row] = await tx.query<{ tasks: number }>('select count(*)::int as tasks from tasks where workflow_id = $1', [

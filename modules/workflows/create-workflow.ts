@@ -4,14 +4,15 @@ import { conflict, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { isVoting, planOfTeam } from '../../core/team.ts';
+import { withFreeIds } from '../../core/workflow.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Tx } from '../../db/database.ts';
 import {
-  countTasks,
   findTask,
+  listTaskNames,
   type NewTask,
   type TaskInput,
   type TaskRequirements,
@@ -170,10 +171,13 @@ async function addTo(
   if (workflow?.workspace_id !== workspaceId) throw notFound('The workflow');
   const appended = await appendIn(tx, { tenantId, runId: workflowId }, async (run) => {
     if (isTerminal(run.status)) throw conflict(`The workflow is ${run.status} already.`);
-    const place = await countTasks(tx, workflowId);
+    const names = await listTaskNames(tx, workflowId);
+    const place = names.length;
     const most = LIMITS.subtasksPerPlan;
     if (place >= most) throw impossible(`The workflow has ${most} tasks already, which is as many as it may.`);
-    const planned = await writeTasks(tx, [newTask(request, { tenantId, workspaceId, workflowId, id, place })], 0);
+    const task = newTask(request, { tenantId, workspaceId, workflowId, id, place });
+    const [free] = withFreeIds([{ id: task.name, dependencies: [] }], names);
+    const planned = await writeTasks(tx, [{ ...task, name: free?.id ?? task.name }], 0);
     const payload = { tenantId, runId: workflowId };
     return {
       events: [{ ...planned, actor: 'user', turn_id: run.open_turn_id ?? undefined }],

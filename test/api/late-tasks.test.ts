@@ -116,4 +116,38 @@ describe('a task that joins a workflow while its planner is asked', () => {
     assert.deepEqual(ends, new Set(['a completed', 'task-2 completed', 'early cancelled']));
     assert.deepEqual(asked, { submit_verdict: 2, submit_plan: 2, submit_synthesis: 1 });
   });
+
+  for (const execution of ['eager', 'levels']) {
+    it(`keeps its name to itself where a plan of the workflow uses it, too (${execution})`, async () => {
+      script = {
+        submit_synthesis: (_n, said) => ({ result: told(said) }),
+        submit_verdict: (n) => (n === 0 ? { meets_criteria: false, gaps: ['the price'] } : MET),
+        submit_plan: async () => {
+          await join('c');
+          return { subtasks: [subtask('task-2'), { ...subtask('last', 'task-2'), description: 'Do last.' }] };
+        },
+      };
+      const definition = { subtasks: [subtask('a')], success_criteria: 'It is said.' };
+      const flow = await run({ definition, execution });
+      assert.equal(flow.status, 'completed', JSON.stringify(flow.error));
+      const tasks = flow.tasks as { id: string; subtask_id: string; description: string; dependencies: string[] }[];
+      const named = (name: string) => tasks.filter(({ subtask_id }) => subtask_id === name);
+      assert.deepEqual(
+        ['a', 'task-2', 'task-2_2', 'last'].map((name) => named(name).map(({ description }) => description)),
+        [['Do a.'], ['Do c.'], ['Do task-2.'], ['Do last.']],
+      );
+      assert.deepEqual(named('last')[0]?.dependencies, [named('task-2_2')[0]?.id]);
+    });
+  }
+
+  it('gets another name than a subtask that is there has', async () => {
+    script = {
+      submit_synthesis: async (n, said) => {
+        if (n === 0) await join('c');
+        return { result: told(said) };
+      },
+    };
+    const flow = await run({ definition: { subtasks: [subtask('a'), subtask('b'), subtask('task-4')] } });
+    assert.deepEqual(tasksOf(flow), ['a completed', 'b completed', 'task-4 completed', 'task-4_2 completed']);
+  });
 });

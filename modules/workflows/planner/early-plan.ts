@@ -98,7 +98,8 @@ function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gap
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
     const fresh = subtasks.slice(0, roomFor(tasks));
     if (fresh.length === 0) return null;
-    const known = tasks.map(({ id, name }) => ({ id, name }));
+    // By a name that a submitted task has too, the plan means its own subtask.
+    const known = tasks.toSorted((a, b) => Number(a.is_early) - Number(b.is_early));
     const rows = (await tasksOf(tx, owner, { subtasks: fresh, known })).map((row) => ({ ...row, isEarly: true }));
     const planned = await writeTasks(tx, rows, workflow.plans);
     await rememberPlanning(tx, run.id, gaps);
@@ -161,10 +162,12 @@ interface EarlyMatch {
   fresh: PlannedSubtask[];
 }
 
+/** A subtask whose name was given to a submitted task meanwhile gets another one. */
 export async function matchEarly(
   { tx, run, tasks }: Pick<WorkflowLook, 'tx' | 'run' | 'tasks'>,
-  plan: readonly PlannedSubtask[],
+  made: readonly PlannedSubtask[],
 ): Promise<EarlyMatch> {
+  const plan = withFreeIds(made, doneNames(tasks));
   const early = tasks.filter(({ is_early }) => is_early);
   const same = sameWork(await byAgents(tx, run, plan), worksOf(tasks), doneNames(tasks));
   const kept = [...same].flatMap(([name, was]) => {

@@ -130,7 +130,8 @@ async function advance(look: WorkflowLook): Promise<AppendedChange | null> {
   await askAboutFailed(look);
   const failed = look.tasks.find((task) => isLost(look, task));
   if (failed) return fail(look, failed);
-  if (look.workflow.is_planning) return goOnPlanning(look, delay);
+  // A task may have joined before the first plan is there.
+  if (look.workflow.is_planning || look.workflow.plans === 0) return goOnPlanning(look, delay);
   if (await isDone(look)) return answer(look);
   return wait(look, delay);
 }

@@ -150,4 +150,16 @@ describe('a task that joins a workflow while its planner is asked', () => {
     const flow = await run({ definition: { subtasks: [subtask('a'), subtask('b'), subtask('task-4')] } });
     assert.deepEqual(tasksOf(flow), ['a completed', 'b completed', 'task-4 completed', 'task-4_2 completed']);
   });
+
+  it('takes nothing from the plan if it is done before there is one', async () => {
+    script = {
+      submit_plan: async () => {
+        await done(await join('c'));
+        return { subtasks: [subtask('a')] };
+      },
+      submit_synthesis: (_n, said) => ({ result: told(said) }),
+    };
+    const flow = await run({ definition: undefined });
+    assert.deepEqual([flow.status, flow.result], ['completed', 'done: a, done: c']);
+  });
 });

@@ -76,9 +76,10 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
 }
 
 /** Whether the workflow still needs what a look found it to need. */
-function isNeeded(need: Need, { is_planning }: WorkflowRow, tasks: readonly ScheduledTask[]): boolean {
-  if (need === 'plan') return is_planning || tasks.length === 0;
-  return !is_planning && tasks.length > 0 && tasks.every(({ status }) => status === 'completed');
+function isNeeded(need: Need, { is_planning, plans }: WorkflowRow, tasks: readonly ScheduledTask[]): boolean {
+  const isUnplanned = is_planning || plans === 0;
+  if (need === 'plan') return isUnplanned || tasks.length === 0;
+  return !isUnplanned && tasks.length > 0 && tasks.every(({ status }) => status === 'completed');
 }
 
 /** What an unfinished plan has begun, in the form that a planner is told. */

@@ -81,7 +81,7 @@ export async function listLapsedAgents(
     tx.query(
       `select tenant_id, id from (
          select tenant_id, id, last_heartbeat_at, row_number() over (partition by tenant_id order by last_heartbeat_at) as place
-         from agents where last_heartbeat_at < clock_timestamp() - $1 * interval '1 ms' and status in ('active', 'idle')) a
+         from agents where last_heartbeat_at < now() - $1 * interval '1 ms' and status in ('active', 'idle')) a
        order by place, last_heartbeat_at limit $2`,
       [timeoutMs, limit],
     ),
@@ -107,7 +107,7 @@ export async function listLostAgents(
     tx.query(
       `select tenant_id, id from (
          select tenant_id, id, offline_since, row_number() over (partition by tenant_id order by offline_since) as place
-         from agents where status = 'offline' and offline_since < clock_timestamp() - $1 * interval '1 second') a
+         from agents where status = 'offline' and offline_since < now() - $1 * interval '1 second') a
        order by place, offline_since limit $2`,
       [offlineSeconds, limit],
     ),

@@ -1,47 +1,46 @@
 /** Acts of maintenance: when each is due, and which process does it. */
 import type { Database } from './database.ts';
 
-/** Claims the acts that are due, and sets their next time; `everyMs`: the acts known to this build. One round trip. */
-export async function claimDueActs<A extends string>(db: Database, everyMs: Record<A, number>): Promise<A[]> {
-  const claimed = await db.asMaintenance((tx) =>
-    tx.query<{ act: A }>(
-      `update maintenance_acts m set due_at = clock_timestamp() + ($1::jsonb->>m.act)::int * interval '1 ms'
-         where m.act in (select act from maintenance_acts
-           where due_at <= clock_timestamp() and $1::jsonb ? act for update skip locked)
-         returning m.act`,
-      [JSON.stringify(everyMs)],
-    ),
-  );
-  return claimed.map(({ act }) => act);
-}
-
 /**
  * What there is where an act of every second has something to do, perhaps more: a look at an index each. Acts without an
- * entry always may have.
+ * entry always may have. `now()`, since no index is searched by a time that changes during a statement.
  */
 const HAS_WORK: Readonly<Record<string, string>> = {
-  'expire-approvals': `exists (select from approvals where status = 'pending' and expires_at <= clock_timestamp())`,
-  'end-waits': 'exists (select from waits where closed_at is null and until <= clock_timestamp())',
-  'end-tasks': `exists (select from tasks where deadline <= clock_timestamp()
+  'expire-approvals': `exists (select from approvals where status = 'pending' and expires_at <= now())`,
+  'end-waits': 'exists (select from waits where closed_at is null and until <= now())',
+  'end-tasks': `exists (select from tasks where deadline <= now()
     and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff'))`,
   'lapse-agents': `exists (select from agents where last_heartbeat_at is not null and status in ('active', 'idle'))
     or exists (select from agents where status = 'offline')`,
   'carry-handoffs': 'exists (select from handoffs where completed_at is null)',
   'wake-parked': 'exists (select from parked_runs)',
-  'title-threads': 'exists (select from due_titles where due_at <= clock_timestamp())',
-  'send-webhooks': `exists (select from webhook_deliveries where status = 'pending' and next_at <= clock_timestamp())`,
+  'title-threads': 'exists (select from due_titles where due_at <= now())',
+  'send-webhooks': `exists (select from webhook_deliveries where status = 'pending' and next_at <= now())`,
 };
 
-const BUSY_ACTS = `select act from unnest($1::text[]) as claimed (act) where case act
-  ${Object.entries(HAS_WORK)
-    .map(([act, condition]) => `when '${act}' then ${condition}`)
-    .join('\n  ')}
-  else true end`;
+const CLAIM_DUE = `with due as (
+    update maintenance_acts m set due_at = clock_timestamp() + ($1::jsonb->>m.act)::int * interval '1 ms'
+      where m.act in (select act from maintenance_acts
+        where due_at <= clock_timestamp() and $1::jsonb ? act for update skip locked)
+      returning m.act)
+  select act, case act
+    ${Object.entries(HAS_WORK)
+      .map(([act, condition]) => `when '${act}' then ${condition}`)
+      .join('\n    ')}
+    else true end as is_busy from due`;
 
-/** Of these acts, those that may have something to do. One round trip. */
-export async function listBusyActs<A extends string>(db: Database, acts: readonly A[]): Promise<A[]> {
-  const rows = await db.asMaintenance((tx) => tx.query<{ act: A }>(BUSY_ACTS, [acts]));
-  return rows.map(({ act }) => act);
+export interface ClaimedAct<A extends string> {
+  act: A;
+  /** Whether it may have something to do. */
+  is_busy: boolean;
+}
+
+/** Claims the acts that are due, and sets their next time; `everyMs`: the acts known to this build. One round trip. */
+export async function claimDueActs<A extends string>(
+  db: Database,
+  everyMs: Record<A, number>,
+): Promise<ClaimedAct<A>[]> {
+  return db.asMaintenance((tx) => tx.query<ClaimedAct<A>>(CLAIM_DUE, [JSON.stringify(everyMs)]));
 }
 
 /** Makes claimed acts that were not sent due again at once. */

@@ -104,7 +104,7 @@ export async function listIdleRuns(
 ): Promise<{ tenant_id: string; id: string; last_seq: number }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select tenant_id, id, last_seq from runs where idle_since < clock_timestamp() - $1 * interval '1 second'
+      `select tenant_id, id, last_seq from runs where idle_since < now() - $1 * interval '1 second'
          order by idle_since limit $2`,
       [filter.idleSeconds, filter.limit],
     ),
@@ -118,7 +118,7 @@ export async function listDueApprovals(
 ): Promise<{ tenant_id: string; run_id: string | null; id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select tenant_id, run_id, id from approvals where status = 'pending' and expires_at < clock_timestamp()
+      `select tenant_id, run_id, id from approvals where status = 'pending' and expires_at < now()
          order by expires_at limit $1`,
       [limit],
     ),

@@ -3,9 +3,9 @@ import type { Tx } from './database.ts';
 import { LIVE } from './memory-entries.ts';
 import type { ConflictSubject } from './memory-conflicts.ts';
 import { VISIBLE, type FragmentRow } from './memory-fragments.ts';
+import { POSTINGS } from './memory-postings.ts';
 
-/** Per word, the newest entries considered, and of all words together, from the rarest on; then those that are held against the text. */
-const POSTINGS = 1000;
+/** Of all words together, from the rarest on, the entries considered; then those that are held against the text. */
 const MOST_POSTINGS = 3000;
 const CANDIDATES = 200;
 

@@ -82,7 +82,7 @@ export async function listDueTasks(
   return db.asMaintenance((tx) =>
     tx.query(
       `select t.tenant_id, t.id, t.workflow_id from tasks t
-       where t.deadline < clock_timestamp() and t.status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff')
+       where t.deadline < now() and t.status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff')
          and exists (select from runs w where w.id = t.workflow_id and w.status not in ('completed', 'failed', 'cancelled'))
        order by t.deadline limit $1`,
       [limit],

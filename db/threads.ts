@@ -107,7 +107,7 @@ export async function takeDueTitles(db: Database, limit: number): Promise<DueTit
     tx.query<DueTitle>(
       `update due_titles d set attempts = attempts + 1,
          due_at = clock_timestamp() + least(power(2, attempts + 1), 60) * interval '1 minute'
-       where thread_id in (select thread_id from due_titles where due_at <= clock_timestamp() order by due_at limit $1
+       where thread_id in (select thread_id from due_titles where due_at <= now() order by due_at limit $1
          for update skip locked)
        returning tenant_id, thread_id, attempts`,
       [limit],

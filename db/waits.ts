@@ -178,5 +178,5 @@ export async function claimDueWaits(
 }
 
 /** `$1` is the limit. */
-export const DUE_WAITS = `select id from waits where closed_at is null and until <= clock_timestamp()
+export const DUE_WAITS = `select id from waits where closed_at is null and until <= now()
   and (claimed_until is null or claimed_until <= clock_timestamp()) order by until limit $1 for update skip locked`;

@@ -102,7 +102,7 @@ export async function claimDeliveries(
 ): Promise<ClaimedDelivery[]> {
   return tx.query<ClaimedDelivery>(
     `with due as (
-       select id from webhook_deliveries where webhook_id = $1 and status = 'pending' and next_at <= clock_timestamp()
+       select id from webhook_deliveries where webhook_id = $1 and status = 'pending' and next_at <= now()
        order by next_at limit $2 for update skip locked), taken as (
        update webhook_deliveries d set attempts = attempts + 1, next_at = clock_timestamp() + $3 * interval '1 ms'
        from due where d.id = due.id returning d.id, d.attempts, d.run_id, d.seq, d.type, d.notice)

@@ -1,6 +1,6 @@
 /** The clock of maintenance: sends due acts, by the database's time. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { addActs, claimDueActs, giveBackActs, listBusyActs } from '../db/maintenance-acts.ts';
+import { addActs, claimDueActs, giveBackActs, type ClaimedAct } from '../db/maintenance-acts.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE, MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';
@@ -43,22 +43,24 @@ async function tick(context: Context, stopped: AbortSignal): Promise<void> {
 }
 
 /**
- * Sends acts that have something to do, unless they still wait or run. If database or queue are away, all stay due: some run
- * only once an hour.
+ * Sends acts that may have something to do, unless they still wait or run. If the queue is away, all stay due: some run only
+ * once an hour.
  */
-async function send({ queues, db }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
-  if (acts.length === 0) return;
+async function send({ queues, db }: Context, claimed: readonly ClaimedAct<MaintenanceAct>[]): Promise<void> {
+  const busy = claimed.filter(({ is_busy }) => is_busy);
+  if (busy.length === 0) return;
+  const jobs = busy.map(({ act }) => ({
+    name: act,
+    data: { act },
+    opts: { ...RECURRING_JOB_OPTIONS, jobId: MAINTENANCE.id({ act }) },
+  }));
   try {
-    const busy = await listBusyActs(db, acts);
-    if (busy.length === 0) return;
-    const jobs = busy.map((act) => ({
-      name: act,
-      data: { act },
-      opts: { ...RECURRING_JOB_OPTIONS, jobId: MAINTENANCE.id({ act }) },
-    }));
     await queues.queue(MAINTENANCE.name).addBulk(jobs);
   } catch (error) {
-    await giveBackActs(db, acts);
+    await giveBackActs(
+      db,
+      claimed.map(({ act }) => act),
+    );
     throw error;
   }
 }

@@ -16,7 +16,7 @@ import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage
 import { listAuditRows } from '../../db/audit.ts';
 import { listLearnedAfter, listReportedCorrupt } from '../../db/checkpoints.ts';
 import { findPageEnd } from '../../db/messages.ts';
-import type { Tx } from '../../db/database.ts';
+import type { Database, Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, eraseThreadRow, findDependents } from '../../db/erasure.ts';
 import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
@@ -35,6 +35,7 @@ import {
   readSessionState,
 } from '../../db/sessions.ts';
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
+import { claimDueActs } from '../../db/maintenance-acts.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { listEffectsOfTasks, tokensOfTask } from '../../db/task-effects.ts';
@@ -319,17 +320,33 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     assert.doesNotMatch(plans, /SubPlan/);
   });
 
-  it('webhooks that are due are found without a look at the others', async () => {
+  /** The plan of what maintenance asks. */
+  const planOfMaintenance = async (ask: (db: Database) => Promise<unknown>): Promise<string> => {
     let plan = '';
     const { database } = testDatabase;
-    const db = {
+    await ask({
       ...database,
       asMaintenance: <T>(work: (tx: Tx) => Promise<T>) =>
         database.asMaintenance((tx) =>
           work({ ...tx, query: async (text, values) => ((plan = await planOf(tx, text, values)), []) }),
         ),
-    };
-    await takeDueWebhooks(db, { perTenant: 2, limit: 10, leaseMs: 1000 });
+    });
+    return plan;
+  };
+
+  it('what maintenance has to do is found without a look at what is not due', async () => {
+    const plan = await planOfMaintenance((db) => claimDueActs(db, { 'end-waits': 1000 }));
+    const large = ['agents', 'waits', 'webhook_deliveries'];
+    assert.deepEqual(
+      large.filter((table) => new RegExp(`Seq Scan on ${table}\\b`).test(plan)),
+      [],
+      plan,
+    );
+    for (const time of ['until', 'next_at']) assert.match(plan, new RegExp(`Index Cond: \\(${time} <=`), plan);
+  });
+
+  it('webhooks that are due are found without a look at the others', async () => {
+    const plan = await planOfMaintenance((db) => takeDueWebhooks(db, { perTenant: 2, limit: 10, leaseMs: 1000 }));
     assert.match(plan, /webhook_deliveries_due_of/);
     assert.match(plan, /webhooks_taken/);
     assert.doesNotMatch(plan, /Seq Scan on webhooks/, plan);

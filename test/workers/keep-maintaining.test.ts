@@ -12,6 +12,8 @@ import { addAct, makeActsDue } from '../support/queries/tenants.ts';
 const everyMs = (ms: number) =>
   Object.fromEntries(MAINTENANCE_ACTS.map((act) => [act, ms])) as Record<MaintenanceAct, number>;
 
+const namesOf = (claimed: readonly { act: string }[]) => claimed.map(({ act }) => act).toSorted();
+
 for (const mode of DOMAIN_MODES) {
   describe(`The clock of maintenance in ${mode} mode`, () => {
     let platform: TestPlatform;
@@ -55,7 +57,7 @@ for (const mode of DOMAIN_MODES) {
       const { db } = platform.context;
       await makeActsDue(db);
       const claims = await Promise.all([1, 2, 3, 4].map(() => claimDueActs(db, everyMs(60_000))));
-      assert.deepEqual(claims.flat().toSorted(), MAINTENANCE_ACTS.toSorted());
+      assert.deepEqual(namesOf(claims.flat()), MAINTENANCE_ACTS.toSorted());
       assert.deepEqual(await claimDueActs(db, everyMs(60_000)), []);
     });
 
@@ -83,13 +85,13 @@ for (const mode of DOMAIN_MODES) {
       const clock = keepMaintaining({ ...context, queues: { ...context.queues, queue: () => queue } });
       await waitUntil('it has tried', () => refused > 0);
       await clock.stop();
-      assert.deepEqual((await claimDueActs(context.db, everyMs(60_000))).toSorted(), MAINTENANCE_ACTS.toSorted());
+      assert.deepEqual(namesOf(await claimDueActs(context.db, everyMs(60_000))), MAINTENANCE_ACTS.toSorted());
     });
 
     it('leaves acts alone that only another build knows', async () => {
       const { db } = platform.context;
       await addAct(db, 'of the future');
-      assert.ok(!(await claimDueActs(db, everyMs(1))).includes('of the future' as MaintenanceAct));
+      assert.ok(!namesOf(await claimDueActs(db, everyMs(1))).includes('of the future'));
     });
 
     it('does not depend on what the queue remembers', async () => {

@@ -131,13 +131,13 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
     const next = call.status === 'running' && !call.remote ? { ...call, error: interruptedAttempt(call) } : call;
     const claim = { call: next, attempt: call.attempt + 1, agentId: run.agent_id, ...toolOf(pinned, call.name) };
     const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
+    // A person who has to be asked is so at once, whatever else is at work.
     if (lost) return { ...lost, outbox: [turnJob(job)] };
     const authorization = await authorize(context, tx, { run, pinned, call });
     // Unchanged and without a job until the suspension is lifted.
     if (authorization.isSuspended) return null;
     // Looking at work elsewhere has no new effect: the gate has allowed its start.
     const stopped = call.remote ? undefined : await recheckClaim(tx, { run, call: next }, authorization);
-    // A person who is asked is so at once, whatever else is at work.
     if (stopped) return { ...stopped, outbox: [turnJob(job)] };
     result = claim;
     return claimChange(next, { leaseMs: context.config.leaseMs, claimId: job.claimId, from: call.status });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { insertMemories } from '../../db/memory-entries.ts';
 import { toMemoryRow } from '../../modules/memory/add-memory.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { newRememberingAgent } from '../support/remembering-agent.ts';
 
 describe('What is held against something new', () => {
   let api: TestApi;
@@ -14,8 +14,7 @@ describe('What is held against something new', () => {
   });
   after(() => api.close());
   beforeEach(async () => {
-    const memory_config = { long_term: { enabled: true } };
-    agent = (await post('/v1/agents', { name: `agent ${randomUUID()}`, memory_config })).id;
+    agent = await newRememberingAgent(api);
   });
 
   const post = async (path: string, body: unknown) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { newRememberingAgent } from '../support/remembering-agent.ts';
 import { expireApprovals } from '../support/queries/approvals.ts';
 
 describe('Corrections of memory that meet', () => {
@@ -13,8 +14,7 @@ describe('Corrections of memory that meet', () => {
   });
   after(() => api.close());
   beforeEach(async () => {
-    const body = { name: `agent ${randomUUID()}`, memory_config: { long_term: { enabled: true } } };
-    agent = (await api.call('POST', '/v1/agents', { body })).json.id;
+    agent = await newRememberingAgent(api);
   });
 
   const path = (rest = '') => `/v1/agents/${agent}/memory${rest}`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { newRememberingAgent } from '../support/remembering-agent.ts';
 import { indexBySpaces } from '../support/queries/memory.ts';
 
 describe('Memory in scripts without spaces between words', () => {
@@ -13,8 +13,7 @@ describe('Memory in scripts without spaces between words', () => {
   });
   after(() => api.close());
   beforeEach(async () => {
-    const memory_config = { long_term: { enabled: true } };
-    agent = (await post('/v1/agents', { name: `agent ${randomUUID()}`, memory_config })).id;
+    agent = await newRememberingAgent(api);
   });
 
   const post = async (path: string, body: unknown) => {

@@ -1,6 +1,5 @@
 /** Where the AI SDK's client posts its answers: with the id of another message, without any, and again. */
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import type { UIMessage } from 'ai';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { openAiChat } from '../support/wire/ai-chat.ts';
@@ -16,15 +15,11 @@ describe('answers of a client of the AI SDK', function () {
 
   before(async () => {
     api = await startScriptedService();
-    agent = await newAgent(2);
+    agent = await atLevel(2);
   });
   after(() => api.close());
 
-  async function newAgent(level: number): Promise<string> {
-    const body = { name: `a${randomUUID()}`, tools: ['ask_user', 'confirm', 'calculator'], autonomy_level: level };
-    return (await api.call('POST', '/v1/agents', { body })).json.id;
-  }
-
+  const atLevel = (autonomy_level: number) => api.newAgent(undefined, { autonomy_level });
   const open = (agentId = agent) => openAiChat({ url: api.url, key: api.key, agent: agentId });
   const post = (body: object, agentId = agent) => api.call('POST', `/v1/agents/${agentId}/ui-stream`, { body });
   const toolsOf = ({ messages }: { messages: UIMessage[] }) =>
@@ -64,7 +59,7 @@ describe('answers of a client of the AI SDK', function () {
   });
 
   it('that were taken before do not come again for as long as something else of the step is open', async () => {
-    const careful = await newAgent(0);
+    const careful = await atLevel(0);
     const chat = open(careful);
     await chat.sendMessage({ text: 'call confirm {"what":"a"} & calculator {"expression":"6*7"} | say both over' });
     const send = async () => {

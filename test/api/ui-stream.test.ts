@@ -36,13 +36,8 @@ describe('the UI message stream of the AI SDK', () => {
   });
   after(() => api.close());
 
-  async function newAgent(autonomy_level: number): Promise<string> {
-    const tools = ['ask_user', 'confirm', 'calculator', 'sleep'];
-    const { json } = await api.call('POST', '/v1/agents', {
-      body: { name: `a${randomUUID()}`, tools, autonomy_level },
-    });
-    return json.id;
-  }
+  const newAgent = (autonomy_level: number) =>
+    api.newAgent(['ask_user', 'confirm', 'calculator', 'sleep'], { autonomy_level });
 
   interface Opened {
     id?: string;

@@ -237,9 +237,7 @@ function committed(drive: Drive, change: RunChange, result: Committed): void {
   if (result.seq !== drive.log.base.seq) throw new Error(`run ${drive.run.id} was committed at ${result.seq}`);
   makeDispatched(drive, events);
   if (change.outbox) void drive.context.outbox.send(drive.run.id, result, change.outbox);
-  const { status } = drive.log.state;
-  // A run that goes on waiting for people may have somebody who waits until it does.
-  if (change.events.length === 0 && !(change.dormant && status === 'awaiting_human')) return;
+  if (change.events.length === 0) return;
   const advanced = { subject: drive.run.id, kind: 'advanced', seq: result.seq } as const;
   // The turn may ask the same people as before, and have more to show.
   if (changesTurn(change) || change.dormant) drive.context.bus.publish(advanced);

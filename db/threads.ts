@@ -79,7 +79,6 @@ export interface ThreadChange {
 
 /** Changes the given fields; false if the thread is erased. A title given by a person removes the due one. */
 export async function updateThread(tx: Tx, id: string, { title, extras, metadata }: ThreadChange): Promise<boolean> {
-  if (title !== undefined) await tx.query('delete from due_titles where thread_id = $1', [id]);
   const rows = await tx.query(
     `update threads set title = case when $2 then $3 else title end, extras = coalesce($4::jsonb, extras),
        metadata = coalesce($5::jsonb, metadata), updated_at = now()
@@ -92,6 +91,8 @@ export async function updateThread(tx: Tx, id: string, { title, extras, metadata
       metadata ? JSON.stringify(metadata) : null,
     ],
   );
+  // After the thread, in the order of those who make titles.
+  if (title !== undefined) await tx.query('delete from due_titles where thread_id = $1', [id]);
   return rows.length > 0;
 }
 

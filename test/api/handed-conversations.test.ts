@@ -166,8 +166,8 @@ describe('handoffs of conversations', () => {
       return run !== '';
     });
     for (const answer of [undefined, text('bob here')]) {
-      say = () => answer;
       await make(`/v1/runs/${run}/cancel`, {}, 202);
+      say = () => answer;
       run = (await make(`/v1/runs/${run}/retry`, {}, 202)).new_run_id;
     }
     await waitUntil('it has gone on', async () => {

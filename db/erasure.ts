@@ -95,7 +95,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
     name = case when workflow_id = $1 or parent_run_id = $1 then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
     from held where t.id = held.id`,
-  workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,
+  workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]', draft = null where id = $1`,
   handoffs: `${held('handoffs', HANDOFFS_OF_RUN)} update handoffs h set reason = '', expected_action = null, context = '{}', summary = '{}',
     rejection = case when rejection is not null then jsonb_build_object('code', rejection->'code', 'message', '') end
     from held where h.id = held.id`,

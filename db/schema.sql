@@ -1505,6 +1505,7 @@ table workflows row level security forced
   meets_criteria boolean
   is_planning boolean not null default false
   recorded_from uuid
+  draft jsonb
   constraint workflows_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint workflows_pkey PRIMARY KEY (id)
   CREATE INDEX workflows_page ON public.workflows USING btree (workspace_id, id DESC) WHERE is_listed

@@ -119,8 +119,8 @@ export async function rememberPlan(
   { criteria, gaps }: { criteria: string; gaps: readonly string[] },
 ): Promise<void> {
   await tx.query(
-    `update workflows set plans = plans + 1, is_planning = false, success_criteria = coalesce(success_criteria, nullif($2, '')), gaps = $3::jsonb
-     where id = $1`,
+    `update workflows set plans = plans + 1, is_planning = false, success_criteria = coalesce(success_criteria, nullif($2, '')), gaps = $3::jsonb,
+       draft = null where id = $1`,
     [workflowId, criteria, JSON.stringify(gaps)],
   );
 }
@@ -144,9 +144,30 @@ export async function rememberVerdict(
   workflowId: string,
   { meets_criteria, gaps }: { meets_criteria: boolean | null; gaps: readonly string[] },
 ): Promise<void> {
-  await tx.query('update workflows set meets_criteria = $2, gaps = $3::jsonb where id = $1', [
+  await tx.query('update workflows set meets_criteria = $2, gaps = $3::jsonb, draft = null where id = $1', [
     workflowId,
     meets_criteria,
     JSON.stringify(gaps),
   ]);
+}
+
+/** An answer that a workflow does not give yet. */
+export interface Draft {
+  /** The number of tasks that it is made of: with more of them another answer is made. */
+  tasks: number;
+  /** Absent if it is the results as they are. */
+  result?: string | undefined;
+  /** What it lacks, and the next plan is for; absent if it was not checked yet. */
+  gaps?: string[];
+}
+
+/** Keeps an answer that a model was paid for until the workflow gives it. */
+export async function keepDraft(tx: Tx, workflowId: string, draft: Draft): Promise<void> {
+  await tx.query('update workflows set draft = $2::jsonb where id = $1', [workflowId, JSON.stringify(draft)]);
+}
+
+/** The answer that the workflow does not give yet. */
+export async function readDraft(tx: Tx, workflowId: string): Promise<Draft | undefined> {
+  const [row] = await tx.query<{ draft: Draft | null }>('select draft from workflows where id = $1', [workflowId]);
+  return row?.draft ?? undefined;
 }

@@ -64,6 +64,6 @@ export function tell({ run, events }: WorkflowLook, event: Told): void {
 }
 
 /** Updates a task in memory. */
-export function become(look: WorkflowLook, id: string, change: Partial<ScheduledTask>): void {
+export function become(look: Pick<WorkflowLook, 'tasks'>, id: string, change: Partial<ScheduledTask>): void {
   look.tasks = look.tasks.map((task) => (task.id === id ? { ...task, ...change } : task));
 }

@@ -18,7 +18,7 @@ import { dropEarlyTasks, keepEarlyTasks } from '../../../db/tasks.ts';
 import { rememberPlanning } from '../../../db/workflows.ts';
 import { lookAtChildren } from '../../run-log/join-parent.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
-import type { WorkflowLook } from '../advance/workflow-look.ts';
+import { become, type WorkflowLook } from '../advance/workflow-look.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append } from './append.ts';
 import { roomFor, subtask, type Planning } from './ask-planner.ts';
@@ -191,21 +191,29 @@ export async function spoiledBy(
   });
 }
 
-/**
- * Settles a whole plan: keeps the begun subtasks it contains, and cancels the others with their children. Returns all
- * tasks that the remaining subtasks may depend on.
- */
-export async function settleEarly(
-  step: Pick<WorkflowLook, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
-  { kept, dropped }: Omit<EarlyMatch, 'fresh'>,
+/** Keeps the begun subtasks that the whole plan contains; returns all tasks that the remaining ones may depend on. */
+export async function keepEarly(
+  { tx, tasks }: Pick<WorkflowLook, 'tx' | 'tasks'>,
+  kept: EarlyMatch['kept'],
 ): Promise<{ id: string; name: string }[]> {
-  const { tx, run, tasks } = step;
   await keepEarlyTasks(tx, kept);
+  const done = tasks.filter(({ is_early }) => !is_early).map(({ id, name }) => ({ id, name }));
+  return [...done, ...kept];
+}
+
+/** Cancels begun subtasks with their children, unless this step has already. */
+export async function dropEarly(
+  step: Pick<WorkflowLook, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
+  dropped: readonly ScheduledTask[],
+): Promise<void> {
+  const { tx, run } = step;
+  const open = dropped.filter(({ status }) => status !== 'cancelled');
   await dropEarlyTasks(
     tx,
-    dropped.map(({ id }) => id),
+    open.map(({ id }) => id),
   );
-  for (const { id, run_id } of dropped) {
+  for (const { id, run_id } of open) {
+    become(step, id, { status: 'cancelled' });
     if (run_id) {
       const ref = { tenantId: run.tenant_id, runId: run_id };
       step.cancelled.push(...(await cancelChild(tx, ref, 'not part of the plan')));
@@ -213,6 +221,4 @@ export async function settleEarly(
     const payload = { task_id: id, ...(run_id && { run_id }) };
     step.events.push({ type: 'task.cancelled', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload });
   }
-  const done = tasks.filter(({ is_early }) => !is_early).map(({ id, name }) => ({ id, name }));
-  return [...done, ...kept];
 }

@@ -23,15 +23,18 @@ export function jobFor({ run }: Pick<Planning, 'run'>, delay_ms?: number) {
   return { outbox: [{ ...job, ...(delay_ms !== undefined && { delay_ms }) }], release: true };
 }
 
+/** How a workflow ends whose planner has come to nothing. */
+export type GiveUp = typeof failIn;
+
 /** Fails the workflow; the caller announces the runs that are cancelled with it after the commit. */
 export async function failIn(step: PlannedStep, error: { code: string; message: string }): Promise<AppendedChange> {
   const { change, cancelled } = await failure(step.tx, step.run, error);
   step.cancelled.push(...cancelled);
-  return change;
+  return { ...change, events: [...step.events, ...change.events] };
 }
 
-/** Puts off what the models gave no answer to. */
-export async function later(planning: Planning, { away }: ToolFault): Promise<void> {
+/** Puts off what the models gave no answer to, for as long as a provider may be away. */
+export async function later(planning: Planning, { away }: ToolFault, giveUp: GiveUp = failIn): Promise<void> {
   if (!away) return append(planning, async () => ({ events: [], ...jobFor(planning, AWAY_MS) }));
   const seconds = outageSeconds(await plannerDefinition(planning, planning.run));
   return append(planning, async (step) => {
@@ -40,7 +43,7 @@ export async function later(planning: Planning, { away }: ToolFault): Promise<vo
     // Kept from look to look, even if one of a step's calls is answered each time.
     const since = before?.since ?? new Date(now).toISOString();
     const until = Date.parse(since) + 1000 * seconds;
-    if (now >= until) return failIn(step, unavailable(away, seconds));
+    if (now >= until) return giveUp(step, unavailable(away, seconds));
     const next_at = new Date(Math.min(until, Date.parse(away.nextAt ?? '') || now + AWAY_MS)).toISOString();
     const isTold = before?.next_at === next_at && before.error?.message === away.error.message;
     const times = { since, next_at, until: new Date(until).toISOString() };

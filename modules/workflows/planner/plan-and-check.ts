@@ -9,11 +9,15 @@ import { listWorkers } from '../../../db/workers.ts';
 import {
   findWorkflow,
   forgetPlanning,
+  keepDraft,
+  readDraft,
   rememberPlan,
   rememberVerdict,
+  type Draft,
   type WorkflowRow,
 } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
+import type { ToolFault } from '../../model-calls/tool-ask.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { effectsNote } from '../advance/settle-tasks.ts';
 import { answersAsTeam, concluded, plainConclusion, resultOf, type Conclusion } from '../advance/conclude.ts';
@@ -30,14 +34,15 @@ import {
 import {
   backFromPlanning,
   backToPlanning,
+  dropEarly,
+  keepEarly,
   listenToPlan,
   matchEarly,
-  settleEarly,
   spoiledBy,
   worksOf,
 } from './early-plan.ts';
 import { giveBack, holdWorkflow } from './hold-workflow.ts';
-import { failIn, jobFor, later } from './later.ts';
+import { failIn, jobFor, later, type GiveUp } from './later.ts';
 
 /** What to ask a model for next. */
 export type Need = 'plan' | 'answer';
@@ -52,10 +57,11 @@ interface Ref {
 export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
   await holdWorkflow(context, ref, async (held) => {
     const found = await context.db.withTenant(ref.tenantId, async (tx) => {
-      const [workflow, tasks, results] = await Promise.all([
+      const [workflow, tasks, results, kept] = await Promise.all([
         findWorkflow(tx, ref.runId),
         listScheduledTasks(tx, ref.runId),
         readResultsOf(tx, ref.runId),
+        readDraft(tx, ref.runId),
       ]);
       if (!workflow || !isNeeded(need, workflow, tasks)) return undefined;
       const skills = need === 'plan' ? await skillsOf(tx, workflow) : undefined;
@@ -64,13 +70,15 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
       const done = tasks
         .filter(({ is_early }) => !is_early)
         .map((task) => ({ name: task.name, description: task.description, result: resultOf(task, results) }));
-      return { workflow, done, skills, ofTeam, ...begunOf(tasks) };
+      const draft = kept?.tasks === done.length ? kept : undefined;
+      return { workflow, done, skills, ofTeam, draft, ...begunOf(tasks) };
     });
     // Another process has asked between that look and this lease.
     if (!found) return giveBack(context, held.run);
     const planning: Planning = { ...held, context, workflow: found.workflow, answered: {} };
     // After an unfinished plan for gaps, the plan is asked for with the same gaps.
-    if (need === 'plan') await plan(planning, { ...found, gaps: found.workflow.gaps });
+    const { workflow, draft } = found;
+    if (need === 'plan') await plan(planning, { ...found, gaps: workflow.gaps, result: draft?.result });
     else await answer(planning, found);
   });
 }
@@ -118,9 +126,11 @@ interface Known {
   told: string[];
   /** A team's own answer, which only has to be checked. */
   ofTeam?: string | undefined;
+  /** The answer that was made of these tasks before. */
+  draft?: Draft | undefined;
 }
 
-/** `result`: the answer that has the gaps, if it was just made. */
+/** `result`: the answer that has the gaps, if it is not the results as they are. */
 async function plan(planning: Planning, known: Known & { gaps: string[]; result?: string | undefined }): Promise<void> {
   const isEager = planning.workflow.settings.execution === 'eager';
   const names = known.done.map(({ name }) => name);
@@ -129,19 +139,23 @@ async function plan(planning: Planning, known: Known & { gaps: string[]; result?
   const skills = known.skills ?? (await context.db.withTenant(run.tenant_id, (tx) => skillsOf(tx, planning.workflow)));
   const asked = await askForPlan(planning, { ...known, skills, onArguments: isEager ? early.hear : undefined });
   await early.written();
+  const isForGaps = known.gaps.length > 0;
+  // The answer that has the gaps is there already.
+  const giveUp: GiveUp = isForGaps ? (step) => concludeIn(planning, step, { ...known, meets_criteria: false }) : failIn;
   if ('arguments' in asked) {
     const { subtasks, success_criteria } = asked.arguments;
-    return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps, told: known.told });
+    return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps, told: known.told, giveUp });
   }
   const { fault } = asked;
-  if (fault.code === 'unavailable') return later(planning, fault);
-  if (known.gaps.length > 0) return conclude(planning, { ...known, meets_criteria: false });
-  if (fault.code === 'unusable') return failWith(planning, { code: 'InvalidPlan', message: fault.message });
+  if (fault.code === 'unavailable') return later(planning, fault, giveUp);
+  if (isForGaps || fault.code === 'unusable')
+    return append(planning, (step) => giveUp(step, { code: 'InvalidPlan', message: fault.message }));
   const query = planning.workflow.input.user_query ?? planning.workflow.name;
   await writePlan(planning, {
     subtasks: [{ id: 'answer', description: query, dependencies: [] }],
     criteria: '',
     gaps: [],
+    giveUp,
   });
 }
 
@@ -149,11 +163,12 @@ async function plan(planning: Planning, known: Known & { gaps: string[]; result?
 async function answer(planning: Planning, known: Known): Promise<void> {
   const { workflow } = planning;
   const { done } = known;
-  const isOne = known.ofTeam !== undefined || done.length <= 1;
-  const made = isOne ? undefined : await askForSynthesis(planning, done);
-  if (made && 'fault' in made && made.fault.code === 'unavailable') return later(planning, made.fault);
-  const result = made && 'arguments' in made ? made.arguments.result : known.ofTeam;
+  const draft = known.draft ?? (await makeDraft(planning, known));
+  if ('fault' in draft) return later(planning, draft.fault);
+  const { result } = draft;
   if (!workflow.success_criteria) return conclude(planning, { done, result });
+  // The plan for these was lost.
+  if (draft.gaps) return plan(planning, { ...known, gaps: draft.gaps, result });
   const checked = await askForVerdict(planning, result ?? done.map((task) => task.result).join('\n\n'));
   if ('fault' in checked) {
     return checked.fault.code === 'unavailable' ? later(planning, checked.fault) : conclude(planning, { done, result });
@@ -164,11 +179,26 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   if (meets_criteria || gaps.length === 0 || !mayReplan) {
     return conclude(planning, { done, result, meets_criteria, gaps });
   }
+  await keep(planning, { ...draft, gaps });
   await plan(planning, { ...known, gaps, result });
 }
 
-function failWith(planning: Planning, error: { code: string; message: string }): Promise<void> {
-  return append(planning, (step) => failIn(step, error));
+/** Makes an answer, and keeps what a model was asked for if it is to be checked: it is not paid for at each try of the check. */
+async function makeDraft(planning: Planning, { done, ofTeam }: Known): Promise<Draft | { fault: ToolFault }> {
+  const tasks = done.length;
+  if (ofTeam !== undefined || tasks <= 1) return { tasks, result: ofTeam };
+  const made = await askForSynthesis(planning, done);
+  if ('fault' in made && made.fault.code === 'unavailable') return made;
+  const draft = { tasks, ...('arguments' in made && { result: made.arguments.result }) };
+  if (planning.workflow.success_criteria) await keep(planning, draft);
+  return draft;
+}
+
+function keep(planning: Planning, draft: Draft): Promise<void> {
+  return append(planning, async ({ tx, run }) => {
+    await keepDraft(tx, run.id, draft);
+    return null;
+  });
 }
 
 const TOO_LONG = {
@@ -179,22 +209,23 @@ const TOO_LONG = {
 /** Writes a plan. `told`: names of begun subtasks that the planner knew of; undefined means all of them. */
 function writePlan(
   planning: Planning,
-  made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[]; told?: readonly string[] },
+  made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[]; told?: readonly string[]; giveUp: GiveUp },
 ): Promise<void> {
   return append(planning, async (step) => {
     const { tx, run, workflow, tasks } = step;
     // Some may have been submitted meanwhile.
-    if (made.subtasks.length > roomFor(tasks.filter(({ is_early }) => !is_early))) return failIn(step, TOO_LONG);
+    if (made.subtasks.length > roomFor(tasks.filter(({ is_early }) => !is_early))) return made.giveUp(step, TOO_LONG);
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
     const match = await matchEarly(step, made.subtasks);
     const { told } = made;
     // A planner that is told of subtasks with effects may adopt them in their words: it is asked again.
     if (told && (await spoiledBy(step, match)).some(({ name }) => !told.includes(name)))
       return { events: [], ...jobFor(planning) };
-    const known = await settleEarly(step, match);
+    await dropEarly(step, match.dropped);
     // Again: they could have effects until they were cancelled.
     const spoiled = await spoiledBy(step, match);
-    if (spoiled.length > 0) return failWithEffects(step, spoiled);
+    if (spoiled.length > 0) return made.giveUp(step, hadEffects(spoiled));
+    const known = await keepEarly(step, match.kept);
     const rows = await tasksOf(tx, owner, { subtasks: match.fresh, known });
     const planned = await writeTasks(tx, rows, workflow.plans);
     await rememberPlan(tx, run.id, { criteria: made.criteria, gaps: made.gaps });
@@ -205,16 +236,14 @@ function writePlan(
   });
 }
 
-/** Fails the workflow: nobody could tell which subtask of the plan would repeat the effects. */
-async function failWithEffects(
-  step: PlannedStep,
-  spoiled: readonly { name: string; tools: string[] }[],
-): Promise<AppendedChange> {
+/** Why a plan is given up: nobody could tell which of its subtasks would repeat the effects. */
+function hadEffects(spoiled: readonly { name: string; tools: string[] }[]): { code: string; message: string } {
   const names = spoiled.map(({ name }) => name).join(', ');
   const note = effectsNote([...new Set(spoiled.flatMap(({ tools }) => tools))]);
-  const message = `The plan is without what was begun before it was whole: ${names}. ${note}`;
-  const failed = await failIn(step, { code: 'InvalidPlan', message });
-  return { ...failed, events: [...step.events, ...failed.events] };
+  return {
+    code: 'InvalidPlan',
+    message: `The plan is without what was begun before it was whole: ${names}. ${note}`,
+  };
 }
 
 interface Answered {
@@ -225,32 +254,38 @@ interface Answered {
   gaps?: string[];
 }
 
+function conclude(planning: Planning, answered: Answered): Promise<void> {
+  return append(planning, (step) => concludeIn(planning, step, answered));
+}
+
 /** Ends the workflow with its answer; if tasks have joined since the model was asked, the answer is made anew with them. */
-function conclude(planning: Planning, { done, result, meets_criteria, gaps = [] }: Answered): Promise<void> {
-  return append(planning, async (step) => {
-    const { tx, run } = step;
-    const dropped = step.tasks.filter(({ is_early }) => is_early);
-    const tasks = step.tasks.filter(({ is_early }) => !is_early);
-    // What a plan for gaps has begun that never became whole.
-    if (dropped.length > 0) {
-      await settleEarly(step, { kept: [], dropped });
-      await forgetPlanning(tx, run.id);
-    }
-    // Tasks are only ever added to a planned workflow: as many are the same.
-    const isWhole = tasks.length === done.length && tasks.every(({ status }) => status === 'completed');
-    if (!isWhole) {
-      // The next plan may repeat what these have done.
-      const spoiled = await spoiledBy(step, { dropped });
-      if (spoiled.length > 0) return failWithEffects(step, spoiled);
-      return { events: step.events, ...jobFor(planning) };
-    }
-    const meetsCriteria = meets_criteria ?? null;
-    const remembered = rememberVerdict(tx, run.id, { meets_criteria: meetsCriteria, gaps });
-    const [plain] = await Promise.all([
-      result === undefined ? plainConclusion({ ...step, tasks }) : undefined,
-      remembered,
-    ]);
-    const conclusion: Conclusion = { result: result ?? plain?.result ?? '', meetsCriteria, gaps: gaps.length };
-    return concluded({ ...step, tasks, events: [...step.events, ...backFromPlanning(run)] }, conclusion);
-  });
+async function concludeIn(
+  planning: Planning,
+  step: PlannedStep,
+  { done, result, meets_criteria, gaps = [] }: Answered,
+): Promise<AppendedChange> {
+  const { tx, run } = step;
+  const dropped = step.tasks.filter(({ is_early }) => is_early);
+  // What a plan for gaps has begun that comes to nothing.
+  if (dropped.length > 0) {
+    await dropEarly(step, dropped);
+    await forgetPlanning(tx, run.id);
+  }
+  const tasks = step.tasks.filter(({ is_early }) => !is_early);
+  // Tasks are only ever added to a planned workflow: as many are the same.
+  const isWhole = tasks.length === done.length && tasks.every(({ status }) => status === 'completed');
+  if (!isWhole) {
+    // The next plan may repeat what these have done.
+    const spoiled = await spoiledBy(step, { dropped });
+    if (spoiled.length > 0) return failIn(step, hadEffects(spoiled));
+    return { events: step.events, ...jobFor(planning) };
+  }
+  const meetsCriteria = meets_criteria ?? null;
+  const remembered = rememberVerdict(tx, run.id, { meets_criteria: meetsCriteria, gaps });
+  const [plain] = await Promise.all([
+    result === undefined ? plainConclusion({ ...step, tasks }) : undefined,
+    remembered,
+  ]);
+  const conclusion: Conclusion = { result: result ?? plain?.result ?? '', meetsCriteria, gaps: gaps.length };
+  return concluded({ ...step, tasks, events: [...step.events, ...backFromPlanning(run)] }, conclusion);
 }

@@ -2,6 +2,7 @@
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
+import { rehearse } from '../../db/rehearse.ts';
 import { findRunRow, lastUnerasedRun, lockRun } from '../../db/runs.ts';
 import { lockThread } from '../../db/threads.ts';
 import type { SessionOfThread } from '../../db/sessions.ts';
@@ -25,6 +26,9 @@ export interface RetryRun {
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
 }
+
+/** A retry that is only rehearsed is not repeated. */
+export type RehearsedRetry = Omit<RetryRun, 'idempotency'>;
 
 export interface RetriedRun {
   id: string;
@@ -60,10 +64,15 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
   return answer;
 }
 
+/** Throws what `retryRun` would; nothing is left of it. */
+export function rehearseRetry(context: Context, request: RehearsedRetry): Promise<void> {
+  return rehearse(context.db, request.tenantId, (tx) => retryIn(context, tx, request));
+}
+
 async function retryIn(
   { models }: Pick<Context, 'models'>,
   tx: Tx,
-  { runId, requestedBy, mayRaiseAutonomy, traceparent }: RetryRun,
+  { runId, requestedBy, mayRaiseAutonomy, traceparent }: RehearsedRetry,
 ): Promise<ForkedRun> {
   const { original, place, session, waiting } = await retryable(tx, runId);
   return forkRun(tx, {

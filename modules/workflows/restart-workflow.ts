@@ -8,6 +8,7 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { rehearse } from '../../db/rehearse.ts';
 import { lockRun } from '../../db/runs.ts';
 import { findAgentIds, findAgentNames } from '../../db/agents.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
@@ -30,7 +31,7 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
 import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-run.ts';
-import { requireRetryable, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
+import { requireRetryable, type RehearsedRetry, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
 import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
 
 /** Levels of autonomy do not matter: all that is run again is run by the current versions of the agents, as in a new workflow. */
@@ -41,18 +42,19 @@ type Again<R> = Omit<R, 'mayRaiseAutonomy'>;
  * is erased.
  */
 export async function retryWorkflow(context: Context, request: Again<RetryRun>): Promise<IdempotentAnswer<RetriedRun>> {
-  return announced(context, request, async (tx) => {
-    const { original } = await requireRetryable(tx, request.runId);
-    const made = await restart(context, tx, {
-      ...request,
-      original,
-      isRetry: true,
-      keeps: true,
-      recorded: false,
-      config: {},
-    });
-    return { body: { ...made.ids, retried_from: original.id }, written: made.written };
-  });
+  return announced(context, request, (tx) => retryIn(context, tx, request));
+}
+
+/** Throws what `retryWorkflow` would; nothing is left of it. */
+export function rehearseWorkflowRetry(context: Context, request: Again<RehearsedRetry>): Promise<void> {
+  return rehearse(context.db, request.tenantId, (tx) => retryIn(context, tx, request));
+}
+
+async function retryIn(context: Context, tx: Tx, request: Again<RehearsedRetry>) {
+  const { original } = await requireRetryable(tx, request.runId);
+  const again = { original, isRetry: true, keeps: true, recorded: false, config: {} };
+  const made = await restart(context, tx, { ...request, ...again });
+  return { body: { ...made.ids, retried_from: original.id }, written: made.written };
 }
 
 /**

@@ -15,8 +15,8 @@ import {
   type IdempotentRequest,
 } from '../tenants/idempotency.ts';
 import { matchingRuns, type MatchingRuns } from '../runs/cancel-runs.ts';
-import { retryRun, type RetryRun } from '../runs/retry-run.ts';
-import { retryWorkflow } from './restart-workflow.ts';
+import { rehearseRetry, retryRun, type RetryRun } from '../runs/retry-run.ts';
+import { rehearseWorkflowRetry, retryWorkflow } from './restart-workflow.ts';
 
 const AT_A_TIME = 5;
 
@@ -43,7 +43,7 @@ interface RetryRequest {
  * `LIMITS.retryRuns`. Each has its own transaction; runs whose thread has gone on, as after a retry, are left out, so that a
  * repeated request continues an interrupted one. Under an `Idempotency-Key` it continues with the runs that matched at first:
  * they are stored before the first is retried, and then each with its new run. Where none of those that match may be retried,
- * by this key for instance, it looks at the ones before them.
+ * by this key for instance, it looks at the ones before them. A dry run rehearses each retry: it tells of the same runs.
  */
 export async function retryRuns(
   context: Context,
@@ -51,19 +51,44 @@ export async function retryRuns(
   request: RetryRequest,
 ): Promise<IdempotentAnswer<RetriedRuns | MatchingRuns>> {
   const { idempotency, isDryRun } = request;
-  if (isDryRun) {
-    return idempotently(context, idempotency, async (tx) => ({
-      status: 200,
-      body: await chooseRuns(tx, caller, request),
-    }));
-  }
   const earlier = await recallAnswer(context, idempotency);
-  if (earlier) return earlier as IdempotentAnswer<RetriedRuns>;
-  const body = await retryFirst(context, caller, request);
+  if (earlier) return earlier as IdempotentAnswer<RetriedRuns | MatchingRuns>;
+  const body = await (isDryRun ? matchFirst : retryFirst)(context, caller, request);
   return idempotently(context, idempotency, () => Promise.resolve({ status: 200, body }));
 }
 
+async function matchFirst(context: Context, caller: Caller, request: RetryRequest): Promise<MatchingRuns> {
+  const { runs, more } = await firstThatMay(context, caller, { ...request, attempt: rehearsed });
+  return { matching: runs.length, run_ids: runs, more };
+}
+
 async function retryFirst(context: Context, caller: Caller, request: RetryRequest): Promise<RetriedRuns> {
+  const { runs, more } = await firstThatMay(context, caller, { ...request, attempt: retried });
+  return { retried: runs.length, runs, more };
+}
+
+/** Retries a run, or rehearses that; throws a `DroverError` if it may not be. */
+type Attempt<R> = (context: Context, request: RetryRun, isWorkflow: boolean) => Promise<R>;
+
+const rehearsed: Attempt<string> = async (context, request, isWorkflow) => {
+  await (isWorkflow ? rehearseWorkflowRetry : rehearseRetry)(context, request);
+  return request.runId;
+};
+
+const retried: Attempt<RetriedRuns['runs'][number]> = async (context, request, isWorkflow) => {
+  const { body } = await (isWorkflow ? retryWorkflow : retryRun)(context, request);
+  return { run_id: request.runId, new_run_id: body.new_run_id };
+};
+
+interface Attempted<R> extends RetryRequest {
+  attempt: Attempt<R>;
+}
+
+async function firstThatMay<R>(
+  context: Context,
+  caller: Caller,
+  request: Attempted<R>,
+): Promise<{ runs: R[]; more: boolean }> {
   const { idempotency } = request;
   const endsAtMs = performance.now() + LIMITS.retryLookMs;
   let before: string | undefined;
@@ -72,8 +97,8 @@ async function retryFirst(context: Context, caller: Caller, request: RetryReques
     const { run_ids: runIds, more } = await chooseOnce(context, once, (tx) =>
       chooseRuns(tx, caller, { ...request, before }),
     );
-    const runs = await retryEach(context, caller, { ...request, runIds });
-    if (runs.length > 0 || !more || performance.now() > endsAtMs) return { retried: runs.length, runs, more };
+    const runs = await attemptEach(context, caller, { ...request, runIds });
+    if (runs.length > 0 || !more || performance.now() > endsAtMs) return { runs, more };
     before = runIds.at(-1);
   }
 }
@@ -93,35 +118,30 @@ async function chooseRuns(
   return matchingRuns(await listRunIds(tx, wanted), LIMITS.retryRuns);
 }
 
-async function retryEach(
+async function attemptEach<R>(
   context: Context,
   { tenantId, keyId: requestedBy, scopes }: Caller,
-  { runIds, traceparent, idempotency }: RetryRequest & { runIds: readonly string[] },
-): Promise<RetriedRuns['runs']> {
-  const runs: RetriedRuns['runs'] = [];
+  { runIds, traceparent, idempotency, attempt }: Attempted<R> & { runIds: readonly string[] },
+): Promise<R[]> {
+  const runs: R[] = [];
   const mayRaiseAutonomy = hasScope(scopes, 'approvals:write');
   const refs = await context.db.withTenant(tenantId, (tx) => findRunRefs(tx, runIds));
   const workflows = new Set(refs.filter(({ kind }) => kind === 'workflow').map(({ id }) => id));
   for (let at = 0; at < runIds.length; at += AT_A_TIME) {
     const some = runIds.slice(at, at + AT_A_TIME).map((runId) => {
       const once = { ...idempotency, route: `${idempotency.route} ${runId}` };
-      const retry = workflows.has(runId) ? retryWorkflow : retryRun;
       const request = { tenantId, runId, requestedBy, mayRaiseAutonomy, traceparent, idempotency: once };
-      return retryUnlessGoneOn(request, () => retry(context, request));
+      return unlessRefused(attempt(context, request, workflows.has(runId)));
     });
     runs.push(...(await Promise.all(some)).flat());
   }
   return runs;
 }
 
-/** The run with its new one; empty if it cannot be retried: it already was, or its agent is gone. */
-async function retryUnlessGoneOn(
-  { runId }: RetryRun,
-  retry: () => ReturnType<typeof retryRun>,
-): Promise<RetriedRuns['runs']> {
+/** Empty if the run cannot be retried: it already was, or its agent is gone. */
+async function unlessRefused<R>(attempted: Promise<R>): Promise<R[]> {
   try {
-    const { body } = await retry();
-    return [{ run_id: runId, new_run_id: body.new_run_id }];
+    return [await attempted];
   } catch (error) {
     if (error instanceof DroverError && error.status < 500) return [];
     throw error;

@@ -60,6 +60,14 @@ describe('a retry by a key that may not raise the autonomy level', () => {
     assert.equal(refused.status, 403);
     assert.match(refused.text, /guards calls more \(.*approvals:write/);
     const filter = { agent_id: agent, status: 'cancelled' };
+    const counted = async (key?: string) => {
+      const body = { filter, dry_run: true };
+      const { status, json } = await api.call('POST', '/v1/runs/retry', { body, ...(key !== undefined && { key }) });
+      assert.equal(status, 200);
+      return json;
+    };
+    assert.deepEqual(await counted(writer), { matching: 0, run_ids: [], more: false }, 'as it would be left out');
+    assert.equal((await counted()).matching, 2);
     const many = await api.call('POST', '/v1/runs/retry', { key: writer, body: { filter } });
     assert.deepEqual([many.status, many.json.retried], [200, 0], many.text);
     assert.equal((await retry(other)).status, 202);

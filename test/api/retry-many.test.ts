@@ -140,6 +140,8 @@ describe('POST /v1/runs/retry', () => {
       assert.equal(status, 200, text);
       return json;
     };
+    const dry = await api.call('POST', '/v1/runs/retry', { key, body: { ...body, dry_run: true } });
+    assert.deepEqual(dry.json, { matching: 1, run_ids: runs, more: false });
     const { retried, runs: pairs, more } = await retry();
     assert.deepEqual([retried, pairs[0]?.run_id, more], [1, runs[0], false]);
     assert.deepEqual((await retry()).runs, pairs);
@@ -170,20 +172,16 @@ describe('POST /v1/runs/retry', () => {
   });
 
   it('takes the newest of more runs than one request may retry, and says that there are others', async () => {
-    const { id: tenant, key, workspace_id } = await api.newTenant();
-    const runs = Array.from({ length: LIMITS.retryRuns + 1 }, () => newId());
-    await api.context.db.asOwner(async (client) => {
-      for (const id of runs) {
-        const thread = newId();
-        await insertThread(client, { tenant, id: thread });
-        await insertRun(client, { tenant, id, thread, minutesAgo: 1 });
-      }
-      const failed = `update runs set status = 'failed', workspace_id = $2 where tenant_id = $1`;
-      await asOwner(client, failed, [tenant, workspace_id]);
-    });
-    const body = { filter: { status: 'failed' }, dry_run: true };
-    const { json } = await api.call('POST', '/v1/runs/retry', { key, body });
-    assert.deepEqual(json, { matching: LIMITS.retryRuns, run_ids: runs.slice(1).toReversed(), more: true });
+    const { id: tenant, key } = await api.newTenant();
+    const post = async (path: string, body: unknown) => (await api.call('POST', path, { key, body })).json;
+    const agent = await post('/v1/agents', { name: 'many' });
+    const runs: string[] = [];
+    for (let n = 0; n <= LIMITS.retryRuns; n += 1) runs.push((await post(`/v1/agents/${agent.id}/runs`, {})).run_id);
+    await api.context.db.asOwner((client) =>
+      asOwner(client, `update runs set status = 'failed' where tenant_id = $1`, [tenant]),
+    );
+    const answer = await post('/v1/runs/retry', { filter: { status: 'failed' }, dry_run: true });
+    assert.deepEqual(answer, { matching: LIMITS.retryRuns, run_ids: runs.slice(1).toReversed(), more: true });
   });
 
   it('wants a filter, and a key that may write', async () => {

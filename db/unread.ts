@@ -12,13 +12,21 @@ interface BringingEvent {
   payload: { untrusted?: boolean; entries?: GivenMemory[] } & Partial<Start>;
 }
 
+/**
+ * Commits that may have brought such content, by their text: of a run of 1,000 steps they are found in 4 ms, and to read all
+ * events out of all commits took 20. Rows of before are one event each.
+ */
+const MAY_BRING = `(l.events is null or strpos(l.events, '"untrusted"') > 0 or strpos(l.payload::text, '"untrusted"') > 0
+  or ${BRINGING.map((type) => `strpos(l.events, '${type} ') > 0`).join(' or ')})`;
+
 /** Whether a run has read untrusted content in any of its turns, however they ended. */
 export async function hasReadUntrusted(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ is_known: boolean; brought: BringingEvent[] }>(
     `select r.trust is not distinct from 'untrusted' or exists (
          select from tool_calls c where c.run_id = r.id and c.trust = 'untrusted' and c.status in ('succeeded', 'failed')) as is_known,
        coalesce((select jsonb_agg(jsonb_build_object('payload', e.payload)) from run_events e
-         where e.run_id = r.id and (e.type = any($2) or e.type = 'model.responded' and e.payload->'untrusted' is not null)), '[]') as brought
+         where e.run_id = r.id and e.commit_seq = any(array(select l.seq from run_log l where l.run_id = r.id and ${MAY_BRING}))
+           and (e.type = any($2) or e.type = 'model.responded' and e.payload->'untrusted' is not null)), '[]') as brought
      from runs r where r.id = $1`,
     [runId, BRINGING],
   );

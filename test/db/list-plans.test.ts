@@ -313,6 +313,28 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     assert.ok(readings.length > 1 && again.length === 0, told.join());
   });
 
+  it('what a run has read that nobody vouches for is read out of the commits that may have brought it, not of every step', async () => {
+    const { database } = testDatabase;
+    const long = newId();
+    await fillTables(database, { long, workspace }, async (run) => {
+      await run(`insert into runs select p.* from (select r from runs r limit 1) one,
+        jsonb_populate_record(one.r, jsonb_build_object('id', $long::text)) p`);
+      await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, occurred_at, event_count, events)
+        select id, 2 * i, tenant_id, $workspace, now(), 2, case when i = 500 then 'model.responded 4 9 agent {"untrusted":true}'
+          else 'model.responded 4 9 agent {"ordinal":1}' end || e'\\nmodel.called 4 9 agent {"length":3}' from runs, generate_series(1, 1000) i where id = $long`);
+    });
+    const told: string[] = [];
+    await database.withTenant(tenant, (tx) =>
+      hasReadUntrusted(
+        explaining(tx, (plan) => told.push(plan)),
+        long,
+      ),
+    );
+    const [, events] = /Subquery Scan on p .*loops=(\d+)/.exec(told.join()) ?? [];
+    assert.equal(events, '2', told.join());
+    assert.equal(await database.withTenant(tenant, (tx) => hasReadUntrusted(tx, long)), true);
+  });
+
   it('the record of a run is read in one pass, not once more for each answer in it', async () => {
     const plans = await plansOf((tx) => listRecordedAnswers(tx, agent, { from: 1 }));
     const readings = new Set(plans.match(/(?<= on run_log\S* )\w+/g));

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -73,6 +73,8 @@ export async function serve(
     // Set per request below, as uploads may take longer.
     requestTimeout: 0,
     headersTimeout: requestTimeoutMs,
+    // Who closes first must be the proxy: a request that it sends meanwhile would be lost.
+    keepAliveTimeout: LIMITS.idleConnectionSeconds * 1000,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
   };
   const timeoutOf = timeouts(routes, requestTimeoutMs);
@@ -83,6 +85,11 @@ export async function serve(
     // A kept connection would send requests to a closing server.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
+  });
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
   });
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
@@ -101,7 +108,7 @@ export async function serve(
     port: address.port,
     async close(graceMs) {
       closing.abort();
-      await closeServer(server, { graceMs, sockets });
+      await closeServer(server, { graceMs, sockets, open });
       await Promise.all([counter.close(), liveStore.close()]);
     },
   };
@@ -159,13 +166,21 @@ function continueUnchanged(server: Server, { request, connection, head }: Upgrad
   server.emit('connection', connection);
 }
 
-async function closeServer(server: Server, { graceMs, sockets }: { graceMs: number; sockets: Sockets }): Promise<void> {
+async function closeServer(
+  server: Server,
+  { graceMs, sockets, open }: { graceMs: number; sockets: Sockets; open: ReadonlySet<Socket> },
+): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     server.close(() => resolve());
   });
-  server.closeIdleConnections();
-  // Connections that become idle later would stay open for seconds, so they are closed repeatedly.
-  const idle = setInterval(() => server.closeIdleConnections(), 50);
+  const closeIdle = () => {
+    server.closeIdleConnections();
+    // To Node, a connection on which nothing has come yet is in the middle of a request.
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
+  };
+  closeIdle();
+  // Connections that become idle later would stay open for minutes, so they are closed repeatedly.
+  const idle = setInterval(closeIdle, 50);
   const deadline = setTimeout(() => {
     server.closeAllConnections();
     sockets.terminate();

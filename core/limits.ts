@@ -10,6 +10,8 @@ export const LIMITS = {
   urlBytes: 16 * 1024,
   headerBytes: 16 * 1024,
   requestSeconds: 60,
+  /** How long a connection stays open that no request comes on, in seconds: for longer than a load balancer keeps it (Google's: 600). */
+  idleConnectionSeconds: 620,
   /** A file, and all contents of a tenant's files, in bytes, where the tenant's settings do not say. */
   fileBytes: 100 * 1024 * 1024,
   tenantFileBytes: 10 * 1024 * 1024 * 1024,

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { DroverError, forbidden, unauthorized } from '../core/errors.ts';
+import { LIMITS } from '../core/limits.ts';
 import { isLocalRequest } from '../lib/is-local-request.ts';
 import { listen } from '../lib/listen.ts';
 import { newId } from '../lib/new-id.ts';
@@ -41,6 +42,7 @@ export async function serveHealth(
       (error: unknown) => send(response, failure(context, request, error)),
     );
   });
+  server.keepAliveTimeout = LIMITS.idleConnectionSeconds * 1000;
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.headersTimeout = REQUEST_TIMEOUT_MS;
   await listen(server, { host, port }, 'DROVER_WORKER_PORT');

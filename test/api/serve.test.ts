@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
@@ -95,6 +96,23 @@ describe('the server', () => {
     gate.open();
     assert.equal(await (await open).text(), 'done');
     await closing;
+  });
+
+  it('keeps an idle connection for longer than a load balancer does, and stops at once with such connections', async () => {
+    const { api } = await start();
+    const server = await serve(api.context, routesOf(newGate()), { host: '127.0.0.1', port: 0 });
+    const silent = connect(server.port, '127.0.0.1');
+    await once(silent, 'connect');
+    const kept = connect(server.port, '127.0.0.1');
+    kept.write('GET /none HTTP/1.1\r\nhost: x\r\n\r\n');
+    const [head] = (await once(kept, 'data')) as [Buffer];
+    const [, seconds] = /^keep-alive: timeout=(\d+)\r$/im.exec(String(head)) ?? [];
+    // Google's keeps them for 600 s, the longest of those that are common.
+    assert.ok(Number(seconds) > 600, `${seconds} s`);
+    const ends = Promise.all([once(silent, 'close'), once(kept, 'close')]);
+    await server.close(3_600_000);
+    await ends;
+    await api.close();
   });
 
   it('answers 408 to a request that does not come to its end in time, and to what is no HTTP 400', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
 import { readinessOf } from '../../modules/platform/readiness-of.ts';
 import { serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
@@ -32,6 +33,11 @@ describe('A worker with a port', () => {
     const numbers = await get('/metrics');
     assert.match(numbers.headers.get('content-type') ?? '', /^text\/plain/);
     assert.match(await numbers.text(), /drover_queue_jobs\{queue="turns"/);
+  });
+
+  it('keeps an idle connection for as long as the API does', async () => {
+    const { headers } = await get('/healthz');
+    assert.equal(headers.get('keep-alive'), `timeout=${LIMITS.idleConnectionSeconds}`);
   });
 
   it('shows its numbers elsewhere to the operator alone', async () => {

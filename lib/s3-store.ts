@@ -14,12 +14,11 @@ import {
   type FileStoreAddress,
 } from './file-store.ts';
 import { newId } from './new-id.ts';
+import { withoutStall } from './without-stall.ts';
 
 const CONNECT_MS = 5000;
-/** The longest time in which a call gets nowhere, with all its attempts. */
+/** The longest time in which a call gets nowhere, with all its attempts, and in which a content brings nothing to who waits for it. */
 const QUIET_MS = 12_000;
-/** The longest time without a byte of a content that is read: whoever takes it may be slow. */
-const STALL_MS = 60_000;
 /** What the system has taken to send lies in its buffers, in bytes, and is given time as if it went at this rate. */
 const BUFFERED_BYTES = 8 * 1024 * 1024;
 const LEAST_BYTES_PER_MS = 128;
@@ -46,8 +45,9 @@ export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): Fil
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     logger: SILENT,
-    // No `requestTimeout`: a server that does not say 100 would be waited for as long.
-    requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: STALL_MS },
+    // No `requestTimeout`: a server that does not say 100 would be waited for as long. No `socketTimeout`: it would take a
+    // reader that is slow for a store that is.
+    requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: 0 },
   });
   const closing = new AbortController();
   const of = { client, bucket, closing: closing.signal };
@@ -140,11 +140,10 @@ function progressOf(body: ReadStream, bytes: number): () => number {
 async function read({ client, bucket, closing }: Bucket, key: string, range: ByteRange | undefined): Promise<Readable> {
   const part = range && { Range: `bytes=${range.start}-${range.end}` };
   const command = new GetObjectCommand({ Bucket: bucket, Key: key, ...part });
+  const limits = { quietMs: QUIET_MS, parent: closing };
   try {
-    const { Body } = await whileItGetsOn({ quietMs: QUIET_MS, parent: closing }, (abortSignal) =>
-      client.send(command, { abortSignal }),
-    );
-    if (Body instanceof Readable) return Body;
+    const { Body } = await whileItGetsOn(limits, (abortSignal) => client.send(command, { abortSignal }));
+    if (Body instanceof Readable) return withoutStall(Body, limits);
     throw new Error('an object without a body');
   } catch (error) {
     const isGone = error instanceof Error && error.name === 'NoSuchKey';

@@ -1,6 +1,9 @@
-/** A bucket whose server takes everything and answers nothing, as after a partition. */
+/** A bucket whose server takes everything and answers nothing, or half of it, as after a partition. */
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
@@ -9,6 +12,7 @@ import { PLACES, type Place } from '../support/file-places.ts';
 import { unstoredContents } from '../support/queries/files.ts';
 
 const NEVER_MS = 3_600_000;
+const BYTES = 100;
 
 describe('a bucket that does not answer', function () {
   // Far more than the store is given, and less than the retries of the SDK took.
@@ -37,8 +41,8 @@ describe('a bucket that does not answer', function () {
     const agent = (await api.call('POST', '/v1/agents', { body: { name: randomUUID() } })).json.id;
     const newThread = async () => (await api.call('POST', `/v1/agents/${agent}/runs`, { body: {} })).json.thread_id;
     const [thread, bare] = [await newThread(), await newThread()];
-    const [kept, deleted] = [await upload(), await upload()];
-    const ofThread = await upload({ thread });
+    const [kept, deleted] = [await upload(api), await upload(api)];
+    const ofThread = await upload(api, { thread });
     assert.equal(ofThread.json.thread_id, thread, ofThread.text);
     assert.equal((await place.list()).length, 3);
 
@@ -47,7 +51,7 @@ describe('a bucket that does not answer', function () {
     const input = { message: 'Read this', attachments: [{ type: 'file', ...inline }] };
     const answers = await Promise.all([
       api.call('GET', `/v1/files/${kept.json.id}/content`),
-      upload({ bytes: 500_000 }),
+      upload(api, { bytes: 500_000 }),
       api.call('POST', `/v1/agents/${agent}/runs`, { body: { input } }),
       api.call('DELETE', `/v1/files/${deleted.json.id}`),
       api.call('DELETE', `/v1/threads/${thread}`),
@@ -67,12 +71,46 @@ describe('a bucket that does not answer', function () {
     assert.equal((await place.list()).length, 1);
     assert.equal((await api.call('GET', `/v1/files/${kept.json.id}/content`)).status, 200);
   });
-
-  function upload({ bytes = 100, thread }: { bytes?: number; thread?: string } = {}): Promise<Answer> {
-    const part = (what: string) => `--b\r\ncontent-disposition: form-data; ${what}\r\n\r\n`;
-    const field = thread === undefined ? '' : `${part('name="thread_id"')}${thread}\r\n`;
-    const head = `${field}${part('name="file"; filename="a.bin"')}`;
-    const raw = Buffer.concat([Buffer.from(head), randomBytes(bytes), Buffer.from('\r\n--b--\r\n')]);
-    return api.call('POST', '/v1/files', { raw, headers: { 'content-type': 'multipart/form-data; boundary=b' } });
-  }
 });
+
+describe('a bucket that stops in the middle of a content', function () {
+  // Far more than the store is given, and less than the minute that a client has which takes nothing.
+  this.timeout(40_000);
+
+  let server: Server;
+  let api: TestApi;
+  before(async () => {
+    server = createServer((request, response) => {
+      if (request.method === 'GET') response.writeHead(200, { 'content-length': BYTES }).write('the first half');
+      else request.resume().once('end', () => response.end());
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const files = `s3://KEY:SECRET@drover-test?endpoint=${encodeURIComponent(`http://127.0.0.1:${port}`)}`;
+    api = await startTestApi(undefined, { env: { DROVER_FILES_URL: files } });
+  });
+  after(async () => {
+    await api?.close();
+    server?.closeAllConnections();
+    server?.close();
+  });
+
+  it('breaks off its download, which never looks whole', async () => {
+    const { json } = await upload(api, { bytes: BYTES });
+    const headers = { authorization: `Bearer ${api.key}` };
+    const answer = await fetch(`${api.url}/v1/files/${json.id}/content`, { headers });
+    assert.deepEqual([answer.status, answer.headers.get('content-length')], [200, String(BYTES)]);
+    await assert.rejects(answer.text());
+    const line = api.log.find(({ msg }) => msg === 'an answer broke off');
+    assert.match(JSON.stringify(line), /The file store could not read: TimeoutError/);
+  });
+});
+
+function upload(api: TestApi, { bytes = BYTES, thread }: { bytes?: number; thread?: string } = {}): Promise<Answer> {
+  const part = (what: string) => `--b\r\ncontent-disposition: form-data; ${what}\r\n\r\n`;
+  const field = thread === undefined ? '' : `${part('name="thread_id"')}${thread}\r\n`;
+  const head = `${field}${part('name="file"; filename="a.bin"')}`;
+  const raw = Buffer.concat([Buffer.from(head), randomBytes(bytes), Buffer.from('\r\n--b--\r\n')]);
+  return api.call('POST', '/v1/files', { raw, headers: { 'content-type': 'multipart/form-data; boundary=b' } });
+}

@@ -8,6 +8,7 @@ import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
 import { forgetAskedSkills } from './skills.ts';
 import { firstCompletedTurn } from './threads.ts';
+import { ERASE_OBJECTIVES } from './objectives.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
 import { reinstateMemories } from './memory-entries.ts';
 import { lockToForget } from './memory-lock.ts';
@@ -100,6 +101,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
     rejection = case when rejection is not null then jsonb_build_object('code', rejection->'code', 'message', '') end
     from held where h.id = held.id`,
   memory_accesses: 'delete from memory_accesses where run_id = $1',
+  // The id that its sender gave a request; its digest stays: the same request is still known.
+  objectives: ERASE_OBJECTIVES,
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   // Addresses of a task's clients; webhooks for all runs are set up by tenants.
@@ -110,7 +113,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
   // The digest stays: another request with the key is still refused.
   idempotency_keys: `update idempotency_keys set response = case when ${OF_RUN} then (
       select jsonb_object_agg(name, value) from jsonb_each(response) as e (name, value)
-        where name in ('id', 'run_id', 'new_run_id', 'turn_id', 'thread_id', 'request_id', 'retried_from',
+        where name in ('id', 'run_id', 'new_run_id', 'turn_id', 'thread_id', 'retried_from',
           'forked_from_run_id', 'status', 'effects'))
       -- A task or a handoff, with nothing in it.
       else (select jsonb_object_agg(name, coalesce(('${JSON.stringify(BLANK)}'::jsonb)->name, value)) from jsonb_each(response) as e (name, value)) end

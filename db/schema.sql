@@ -756,13 +756,13 @@ table model_rates row level security forced
   grant insert, select, update to drover_app
 
 table objectives row level security forced
-  comment 'No content of runs: ids and a digest; the prompt is the input of the run'
   tenant_id uuid not null
   request_id text not null
   body_digest text not null
   run_id uuid
   created_at timestamp with time zone not null default now()
   constraint objectives_pkey PRIMARY KEY (tenant_id, request_id)
+  CREATE INDEX objectives_of_run ON public.objectives USING btree (run_id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 

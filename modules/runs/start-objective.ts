@@ -70,15 +70,20 @@ export async function startOnce<T extends Objective>(
     if (earlier) {
       if (earlier.body_digest !== digest) throw otherRequest();
       isRepeated = true;
-      return { status: 202, body: { request_id: requestId, run_id: earlier.run_id } };
+      // Its run may be erased, and nothing would take a text from what is stored now.
+      const { run_id } = earlier;
+      return { status: 202, body: { request_id: requestId, run_id }, store: { id: run_id, run_id } };
     }
     const begun = await begin(tx, toMessage(objective));
     await linkObjective(tx, requestId, begun.id);
     written = begun.written;
-    return { status: 202, body: { request_id: requestId, run_id: begun.id } };
+    const body = { request_id: requestId, run_id: begun.id };
+    // By the `id`, erasure finds what is stored, and takes the `request_id` from it.
+    return { status: 202, body, store: { ...body, id: begun.id } };
   });
   if (written) announceAppended(context, written);
-  return { ...answer, replayed: answer.replayed || isRepeated };
+  const { run_id } = answer.body;
+  return { ...answer, body: { request_id: requestId, run_id }, replayed: answer.replayed || isRepeated };
 }
 
 function otherRequest() {

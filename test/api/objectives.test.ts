@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import type { Answer, TestApi } from '../support/api.ts';
+import { tablesWith } from '../support/find-text.ts';
+import { renameObjective } from '../support/queries/runs.ts';
 import { startTestService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -92,6 +95,41 @@ describe('POST /v1/objectives', () => {
     const body = envelope({ agent_id: '00000000-0000-7000-8000-00000000dead' });
     assert.equal((await post(body)).status, 404);
     assert.equal((await post({ ...body, agent_id: agent })).status, 202);
+  });
+
+  it('keeps no request_id of a run that is erased, and starts no other run for it', async () => {
+    const body = envelope({ request_id: `ada-${randomUUID()}` });
+    const named = { 'idempotency-key': randomUUID() };
+    const first = await post(body, named);
+    await waitUntil('the run ends', async () => {
+      const { json: run } = await api.call('GET', `/v1/runs/${first.json.run_id}`, { key });
+      return run.status === 'completed';
+    });
+    const erased = await api.call('DELETE', `/v1/runs/${first.json.run_id}`, { key });
+    assert.equal(erased.status, 202, erased.text);
+    assert.deepEqual(await tablesWith(api.context.db, body.request_id), []);
+    for (const headers of [named, {}, { 'idempotency-key': randomUUID() }]) {
+      const { status, json } = await post(body, headers);
+      assert.deepEqual([status, json], [202, first.json]);
+    }
+    assert.equal((await post({ ...body, objective_prompt: 'What is 7*7?' })).status, 422);
+    assert.deepEqual(await tablesWith(api.context.db, body.request_id), []);
+  });
+
+  it('erases one that was sent again, to a process of the build before, after its first run was erased', async () => {
+    const body = envelope({ request_id: `ada-${randomUUID()}` });
+    const erase = async ({ json }: Answer) => {
+      const path = `/v1/runs/${json.run_id}`;
+      assert.equal((await api.call('DELETE', path, { key })).status, 202);
+      assert.ok((await api.call('GET', path, { key })).json.erased_at);
+    };
+    const first = await post(body);
+    await erase(first);
+    const other = await post(envelope());
+    await renameObjective(api, other.json.run_id, body.request_id);
+    await erase(other);
+    assert.deepEqual(await tablesWith(api.context.db, body.request_id), []);
+    assert.deepEqual((await post(body)).json, first.json);
   });
 
   it('tells the agent context and constraints, and is bound by those that it knows', async () => {

@@ -255,3 +255,8 @@ export function backdateProviderWait(owner: Owner, run: string): Promise<void> {
   const sql = `update runs set waiting_for = waiting_for || ${since} where id = $1 and waiting_for->>'type' = 'provider'`;
   return tamper(owner, sql, run);
 }
+
+/** Gives the request of a run another id, as if a process had stored it that does not know those of erased runs. */
+export async function renameObjective(owner: Owner, run: string, requestId: string): Promise<void> {
+  await tamper(owner, 'update objectives set request_id = $2 where run_id = $1', run, requestId);
+}

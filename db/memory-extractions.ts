@@ -5,6 +5,7 @@ import type { MemoryOrigin } from '../core/memory/entry.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { Tx } from './database.ts';
 import { STILL_SO } from './memory-entries.ts';
+import { userOf } from './memory-indexes.ts';
 import { lengthOfVectors } from './memory-models.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
@@ -87,11 +88,15 @@ export async function listNewestSaid(
   tx: Tx,
   of: { agentId: string; userId: string | null; limit: number },
 ): Promise<{ id: string; content: string; origin: MemoryOrigin }[]> {
+  const newest = `select id, content, origin from memory_entries
+    where agent_id = $1 and origin = 'user' and status in ('active', 'disputed') and memory_type <> 'SHORT_TERM'`;
+  if (of.userId === null) return tx.query(`${newest} order by id desc limit $2`, [of.agentId, of.limit]);
+  const user = await userOf(tx);
+  // One after the other, so that an index leads to those of each.
   return tx.query(
-    `select id, content, origin from memory_entries
-      where agent_id = $1 and origin = 'user' and status in ('active', 'disputed') and memory_type <> 'SHORT_TERM'
-        and ($2::text is null or coalesce(metadata->>'user_id', $2) = $2) order by id desc limit $3`,
-    [of.agentId, of.userId, of.limit],
+    `(${newest} and ${user} = $3 order by id desc limit $2) union all (${newest} and ${user} is null order by id desc limit $2)
+     order by id desc limit $2`,
+    [of.agentId, of.limit, of.userId],
   );
 }
 
@@ -160,14 +165,15 @@ export async function findNearTexts(
   tx: Tx,
   of: { agentId: string; userId: string | undefined; model: string; vectors: readonly string[]; leastCosine: number },
 ): Promise<{ place: number; content: string }[]> {
+  const user = of.userId === undefined ? undefined : await userOf(tx);
+  const own = user === undefined ? '' : `and (e.${user} = $5 or e.${user} is null)`;
   return tx.query(
     `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
         select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
          where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed') and ${STILL_SO}
-           and vector_dims(v.vector::vector) = ${lengthOfVectors('$1', '$2')}
-           and ($5::text is null or coalesce(e.metadata->>'user_id', $5) = $5)
+           and vector_dims(v.vector::vector) = ${lengthOfVectors('$1', '$2')} ${own}
          order by e.embedding <=> v.vector::vector limit 5) n
       where n.distance <= $4::float8`,
-    [of.agentId, of.model, of.vectors, 1 - of.leastCosine, of.userId ?? null],
+    [of.agentId, of.model, of.vectors, 1 - of.leastCosine, ...(of.userId === undefined ? [] : [of.userId])],
   );
 }

@@ -2,6 +2,7 @@
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { IN_FORCE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
+import { userOf } from './memory-indexes.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
@@ -55,7 +56,7 @@ export async function listMemories(
   const { after, subject, userId } = page;
   void query.whereRaw(IN_FORCE);
   if (subject !== undefined) void query.whereRaw(`metadata->>'subject' = ?`, [subject]);
-  if (userId !== undefined) void query.whereRaw(`metadata->>'user_id' = ?`, [userId]);
+  if (userId !== undefined) void query.whereRaw(`${await userOf(tx)} = ?`, [userId]);
   // The first condition is for the index, in which the page begins there.
   if (after)
     void query.whereRaw('importance <= ? and (importance < ? or id > ?)', [

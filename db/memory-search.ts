@@ -5,6 +5,7 @@ import { BM25, NEIGHBOUR_STEPS } from '../core/memory/ranking.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { IN_FORCE, LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
+import { userOf } from './memory-indexes.ts';
 import { POSTINGS, withOlder } from './memory-postings.ts';
 
 export interface MemoryScope {
@@ -56,8 +57,9 @@ export async function findCandidates(
 ): Promise<FoundMemory[]> {
   const size = await countLive(tx, scope.agentId);
   if (size === 0) return [];
-  const lexical = await findByWords(tx, scope, { text: question.text, size });
-  const near = question.vector ? await findNear(tx, scope, { ...question.vector, size }) : [];
+  const of = await bindScope(tx, scope);
+  const lexical = await findByWords(tx, of, { text: question.text, size });
+  const near = question.vector ? await findNear(tx, of, { ...question.vector, size }) : [];
   const scores = new Map(lexical.map(({ entry_id: id, score }) => [id, score]));
   const best = [...lexical.slice(0, WITH_NEIGHBOURS).map(({ entry_id: id }) => id), ...near.slice(0, WITH_NEIGHBOURS)];
   const around = await findNeighbours(tx, scope, [...new Set(best)]);
@@ -89,7 +91,7 @@ export async function listProfile(
   scope: Pick<MemoryScope, 'agentId' | 'ownedBy'>,
   { at, limit }: { at: Date; limit: number },
 ): Promise<MemoryRow[]> {
-  const { condition, values } = withinScope(scope, 4);
+  const { condition, values } = (await withinScope(tx, scope))(4);
   return tx.query<MemoryRow>(
     `select ${MEMORY_COLUMNS} from memory_entries where agent_id = $1 and is_profile and ${LIVE} and ${IN_FORCE}
         and (valid_to is null or valid_to > $3) and (valid_from is null or valid_from <= $3) and ${condition}
@@ -107,32 +109,68 @@ export async function countLive(tx: Tx, agentId: string): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** A scope as condition on an entry's columns, with parameters from `$from` on. */
-function withinScope({ threadId, memoryTypes, ownedBy }: MemoryScope, from: number) {
-  if (threadId === undefined && memoryTypes === undefined && !ownedBy) return { condition: 'true', values: [] };
-  const condition = `($${from}::text is null or thread_id = $${from}) and ($${from + 1}::text[] is null or memory_type = any($${from + 1}))
-    and ($${from + 2}::text is null and $${from + 3}::text is null or metadata->>'user_id' = $${from + 2} or thread_id = $${from + 3})`;
-  const values = [threadId ?? null, memoryTypes ?? null, ownedBy?.userId ?? null, ownedBy?.threadId ?? null];
-  return { condition, values };
+/** A scope as condition on an entry's columns, with parameters from `$from` on; `true` without any if all is in scope. */
+type Within = (from: number) => { condition: string; values: unknown[] };
+
+/** An agent, what of its entries is in scope, and how many these are, as far as counted; undefined for all of them. */
+interface BoundScope {
+  agentId: string;
+  within: Within;
+  count: number | undefined;
+}
+
+async function bindScope(tx: Tx, scope: MemoryScope): Promise<BoundScope> {
+  const { agentId } = scope;
+  const within = await withinScope(tx, scope);
+  const { condition, values } = within(3);
+  if (values.length === 0) return { agentId, within, count: undefined };
+  const [row] = await tx.query<{ size: number }>(
+    `select count(*)::int as size from (select from memory_entries where agent_id = $1 and ${LIVE} and ${condition}
+      limit $2::int) counted`,
+    [agentId, EXACT_ROWS + 1, ...values],
+  );
+  return { agentId, within, count: row?.size ?? 0 };
+}
+
+/** Only what is asked for is in the condition, as no index serves one that holds without a value, too. */
+async function withinScope(tx: Tx, { threadId, memoryTypes, ownedBy }: MemoryScope): Promise<Within> {
+  const user = ownedBy?.userId === undefined ? undefined : await userOf(tx);
+  return (from) => {
+    const values: unknown[] = [];
+    const parameter = (value: unknown) => `$${from - 1 + values.push(value)}`;
+    const owned = [
+      ...(user === undefined ? [] : [`${user} = ${parameter(ownedBy?.userId)}`]),
+      ...(ownedBy?.threadId === undefined ? [] : [`thread_id = ${parameter(ownedBy.threadId)}`]),
+    ];
+    const all = [
+      ...(owned.length === 0 ? [] : [`(${owned.join(' or ')})`]),
+      ...(threadId === undefined ? [] : [`thread_id = ${parameter(threadId)}`]),
+      ...(memoryTypes === undefined ? [] : [`memory_type = any(${parameter(memoryTypes)})`]),
+    ];
+    return { condition: all.join(' and ') || 'true', values };
+  };
 }
 
 /** By BM25, relative to an entry of average length with each word once; best first. The first row has the words' weights. */
 async function findByWords(
   tx: Tx,
-  scope: MemoryScope,
+  { agentId, within, count }: BoundScope,
   { text, size }: { text: string; size: number },
 ): Promise<{ entry_id: string; score: number; words: Record<string, number> | null }[]> {
-  const { condition, values } = withinScope(scope, 6);
-  const isOwn =
-    values.length === 0
-      ? 'true'
-      : `entry_id in (select id from memory_entries where agent_id = $1 and ${LIVE} and ${condition})`;
+  const { condition, values } = within(6);
+  const own = `select id from memory_entries where agent_id = $1 and ${LIVE} and ${condition}`;
+  const isOwn = values.length === 0 ? 'true' : `entry_id in (${own})`;
+  const read = 'select owner_id, term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term';
+  // Of few, each is looked up by itself, however many others have the word. With a limit of its own it stays a look at one row.
+  const isFew = count !== undefined && count <= POSTINGS;
+  const postings = isFew
+    ? `select t.* from own cross join lateral (${read} and entry_id = own.id limit 1) t`
+    : `${read} and ${isOwn} order by entry_id desc limit ${POSTINGS}`;
   return tx.query(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left($2, 20000)))) limit 64),
-      postings as materialized (select p.* from asked cross join lateral (
-        select owner_id, term, entry_id, tf, len from memory_terms where owner_id = $1 and term = asked.term and ${isOwn}
-          order by entry_id desc limit ${POSTINGS}) p),
-      ${withOlder(isOwn)},
+      ${isFew ? `own as materialized (${own}),` : ''}
+      postings as materialized (select p.* from asked cross join lateral (${postings}) p),
+      ${isFew ? 'every as (select * from postings)' : withOlder(isOwn)},
       words as (select term, ln(1 + greatest($3::float8 - count(*), 0) / (count(*) + 0.5) + 0.5 / (count(*) + 0.5)) as idf
         from postings group by term),
       middling as (select greatest(avg(len), 1) as len from (select len from postings limit 1000) p),
@@ -144,7 +182,7 @@ async function findByWords(
      select entry_id, score, case when row_number() over (order by score desc, entry_id desc) = 1
          then (select jsonb_object_agg(term, idf) from words) end as words
        from found order by score desc, entry_id desc`,
-    [scope.agentId, text, size, BM25.k1, BM25.b, ...values],
+    [agentId, text, size, BM25.k1, BM25.b, ...values],
   );
 }
 
@@ -154,38 +192,26 @@ async function findByWords(
  */
 async function findNear(
   tx: Tx,
-  scope: MemoryScope,
+  scope: BoundScope,
   { size, ...asked }: QuestionVector & { size: number },
 ): Promise<string[]> {
-  const isFew = size <= EXACT_ROWS || (await countWithin(tx, scope)) <= EXACT_ROWS;
-  if (isFew) return nearest(tx, scope, { ...asked, newest: EXACT_ROWS });
+  if (size <= EXACT_ROWS || (scope.count ?? size) <= EXACT_ROWS)
+    return nearest(tx, scope, { ...asked, newest: EXACT_ROWS });
   const ids = await nearest(tx, scope, asked);
   if (ids.length >= VECTOR_CANDIDATES) return ids;
   return [...new Set([...ids, ...(await nearest(tx, scope, { ...asked, newest: NEWEST_ROWS }))])];
 }
 
-/** The number of entries in a scope, counted only as far as needed. */
-async function countWithin(tx: Tx, scope: MemoryScope): Promise<number> {
-  const { condition, values } = withinScope(scope, 3);
-  if (values.length === 0) return COUNTED_ROWS;
-  const [row] = await tx.query<{ size: number }>(
-    `select count(*)::int as size from (select from memory_entries where agent_id = $1 and ${LIVE} and ${condition}
-      limit $2::int) counted`,
-    [scope.agentId, EXACT_ROWS + 1, ...values],
-  );
-  return row?.size ?? 0;
-}
-
 /** By the index, or with `newest` exactly, among so many of the scope's newest. */
 async function nearest(
   tx: Tx,
-  scope: MemoryScope,
+  { agentId, within }: BoundScope,
   { newest, ...asked }: QuestionVector & { newest?: number },
 ): Promise<string[]> {
-  const { condition, values } = withinScope(scope, 2);
+  const { condition, values } = within(2);
   const where = `agent_id = $1 and ${LIVE} and ${condition}`;
-  const within = { table: 'memory_entries', where, values: [scope.agentId, ...values], limit: VECTOR_CANDIDATES };
-  return nearestFirst(tx, asked, { ...within, newest });
+  const of = { table: 'memory_entries', where, values: [agentId, ...values], limit: VECTOR_CANDIDATES };
+  return nearestFirst(tx, asked, { ...of, newest });
 }
 
 /** Ids of rows whose vectors are nearest to a question's, by the table's index, or with `newest` exactly, among so many of the newest. */

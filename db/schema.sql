@@ -248,6 +248,15 @@ table due_titles row level security forced
   grant delete, insert, select, update to drover_app
   grant select, update to drover_maintenance
 
+table embedding_lengths row level security forced
+  comment 'No content of runs: names of models'
+  model text not null
+  length integer not null
+  seen_at timestamp with time zone not null
+  constraint embedding_lengths_pkey PRIMARY KEY (model)
+  policy maintenance_embeds for all to drover_maintenance using true with check true
+  grant insert, select, update to drover_maintenance
+
 table embedding_settings row level security forced
   comment 'No content of runs: names of models'
   model text not null
@@ -544,6 +553,7 @@ table memory_entries row level security forced
   embedding_model text
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
+  user_id text
   constraint memory_entries_memory_type_check CHECK ((memory_type = ANY (ARRAY['SHORT_TERM'::text, 'EPISODIC'::text, 'SEMANTIC'::text, 'PROCEDURAL'::text])))
   constraint memory_entries_origin_check CHECK ((origin = ANY (ARRAY['user'::text, 'agent'::text, 'tool'::text, 'web'::text, 'memory'::text])))
   constraint memory_entries_status_check CHECK ((status = ANY (ARRAY['active'::text, 'superseded'::text, 'disputed'::text, 'archived'::text])))
@@ -558,7 +568,9 @@ table memory_entries row level security forced
   CREATE INDEX memory_entries_made ON public.memory_entries USING btree (agent_id) WHERE (made_from IS NOT NULL)
   CREATE INDEX memory_entries_model ON public.memory_entries USING btree (agent_id, embedding_model) WHERE ((status = ANY (ARRAY['active'::text, 'disputed'::text])) AND (embedding IS NOT NULL))
   CREATE INDEX memory_entries_near_offline ON public.memory_entries USING hnsw (((embedding)::vector(512)) vector_cosine_ops) WHERE ((embedding_model = 'offline'::text) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
+  CREATE INDEX memory_entries_of_user ON public.memory_entries USING btree (agent_id, user_id, status, importance DESC, id)
   CREATE INDEX memory_entries_profile ON public.memory_entries USING btree (agent_id) WHERE (is_profile AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
+  CREATE INDEX memory_entries_refused ON public.memory_entries USING btree (agent_id, embedding_model) WHERE ((embedding IS NULL) AND (embedding_model IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
   CREATE INDEX memory_entries_root ON public.memory_entries USING btree (root_id)
   CREATE INDEX memory_entries_run ON public.memory_entries USING btree (run_id) WHERE (run_id IS NOT NULL)
   CREATE INDEX memory_entries_short ON public.memory_entries USING btree (created_at) WHERE ((memory_type = 'SHORT_TERM'::text) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
@@ -656,6 +668,7 @@ table memory_fragments row level security forced
   CREATE INDEX memory_fragments_model ON public.memory_fragments USING btree (space_id, embedding_model) WHERE (embedding IS NOT NULL)
   CREATE INDEX memory_fragments_near_offline ON public.memory_fragments USING hnsw (((embedding)::vector(512)) vector_cosine_ops) WHERE (embedding_model = 'offline'::text)
   CREATE INDEX memory_fragments_page ON public.memory_fragments USING btree (space_id, created_at, id)
+  CREATE INDEX memory_fragments_refused ON public.memory_fragments USING btree (space_id, embedding_model) WHERE ((embedding IS NULL) AND (embedding_model IS NOT NULL))
   CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding_model IS NULL)
   policy maintenance_finds_expired_fragments for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
@@ -1572,6 +1585,7 @@ function missing_partitions(days_ahead integer) returns TABLE(parent text, day d
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
 function must_commit_run(c jsonb) returns jsonb executable by public
+function name_user_of_memory() returns trigger executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function note_probe_failure(outage text, outage_since timestamp with time zone, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public

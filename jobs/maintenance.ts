@@ -24,6 +24,7 @@ export const MAINTENANCE_ACTS = [
   'look-at-queues',
   'split-outputs',
   'index-errors',
+  'index-memories',
   'consolidate-memory',
   'forget-again',
   'sweep-files',
@@ -71,6 +72,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'look-at-queues':
     case 'split-outputs':
     case 'index-errors':
+    case 'index-memories':
     case 'sweep-files':
       return 60_000;
     case 'consolidate-memory':

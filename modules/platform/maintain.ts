@@ -28,6 +28,7 @@ import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { dropExpired } from '../memory/drop-expired.ts';
 import { repeatForgetting } from '../memory/forget-again.ts';
+import { indexMemories } from '../memory/index-memories.ts';
 import { dispatchConsolidations } from '../memory/dispatch-consolidations.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
@@ -66,12 +67,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { tenants: await embedSkills(context) };
     case 'lapse-agents':
       return lapseAgents(context);
-    case 'renew-priorities': {
-      const moved = await Promise.all(
-        CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),
-      );
-      return { moved: moved.reduce((sum, each) => sum + each, 0) };
-    }
+    case 'renew-priorities':
+      return { moved: await renewAllPriorities(context) };
     case 'look-at-queues':
       return { unserved: await warnOfUnserved(context) };
     case 'wake-parked':
@@ -92,11 +89,18 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { split: await splitOutputs(context) };
     case 'index-errors':
       return { named: await indexErrors(context) };
+    case 'index-memories':
+      return { filled: await indexMemories(context) };
     case 'sweep-files':
       return { swept: await sweepFiles(context) };
     case 'make-partitions':
       return keepTables(context);
   }
+}
+
+async function renewAllPriorities({ queues }: Context): Promise<number> {
+  const moved = await Promise.all(CONTRACTS.map(({ name }) => renewPriorities(queues.queue(name), Date.now())));
+  return moved.reduce((sum, each) => sum + each, 0);
 }
 
 /** Makes partitions for the time ahead, and renews query plans, as tables have grown. */

@@ -88,7 +88,7 @@ const CATALOG = `
     'check', (select pg_get_constraintdef(k.oid) from pg_constraint k where k.contype = 'c'
       and (k.conrelid = c.oid and k.conkey = array[a.attnum] or k.contypid = t.oid) limit 1)) order by a.attnum) as columns
   from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 join pg_type t on t.oid = a.atttypid
-  where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace and c.relname !~ '^(schema_(migrations|functions)|(maintenance_acts|embedding_settings|model_outages|model_rates|rate_counts)$)'
+  where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace and c.relname !~ '^(schema_(migrations|functions)|(maintenance_acts|embedding_settings|embedding_lengths|model_outages|model_rates|rate_counts)$)'
   group by c.relname`;
 
 for (const mode of MODES.filter((each) => each !== 'full')) {

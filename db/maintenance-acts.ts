@@ -2,8 +2,8 @@
 import type { Database } from './database.ts';
 
 /**
- * What there is where an act of every second has something to do, perhaps more: a look at an index each. Acts without an
- * entry always may have. `now()`, since no index is searched by a time that changes during a statement.
+ * What there is where an act of every second or every five has something to do, perhaps more: a look at an index each.
+ * Acts without an entry always may have. `now()`, since no index is searched by a time that changes during a statement.
  */
 const HAS_WORK: Readonly<Record<string, string>> = {
   'expire-approvals': `exists (select from approvals where status = 'pending' and expires_at <= now())`,
@@ -16,6 +16,11 @@ const HAS_WORK: Readonly<Record<string, string>> = {
   'wake-parked': 'exists (select from parked_runs)',
   'title-threads': 'exists (select from due_titles where due_at <= now())',
   'send-webhooks': `exists (select from webhook_deliveries where status = 'pending' and next_at <= now())`,
+  'sweep-outbox': 'exists (select from outbox where not_before is null or not_before <= now())',
+  'seal-audit': 'exists (select from audit_log where seq is null)',
+  'embed-skills': 'exists (select from skills where tried_at is null)',
+  'settle-budgets': 'exists (select from reservations where not rolled_up)',
+  'roll-up-usage': `exists (select from runs where not rolled_up and status in ('completed', 'failed', 'cancelled'))`,
 };
 
 const CLAIM_DUE = `with due as (

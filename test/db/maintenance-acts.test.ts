@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { addActs, claimDueActs } from '../../db/maintenance-acts.ts';
 import { MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../../jobs/maintenance.ts';
+import { sealAudit } from '../../modules/audit/seal-audit.ts';
 import { MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { ACTS_ON_DEMAND, makeWorkFor } from '../support/queries/maintenance.ts';
@@ -12,6 +13,8 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     before(async () => {
       platform = await openTestPlatform(mode);
       await addActs(platform.context.db, MAINTENANCE_ACTS);
+      // What a first start does is in the audit log.
+      await sealAudit(platform.context);
     });
     after(() => platform.close());
 
@@ -22,9 +25,9 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       const claimed = await claimDueActs(platform.context.db, everyMs);
       return claimed.flatMap(({ act, is_busy }) => (is_busy ? [act] : [])).toSorted();
     };
-    const lasting = MAINTENANCE_ACTS.filter((act) => scheduleOf(act, 30_000) > 1000);
+    const lasting = MAINTENANCE_ACTS.filter((act) => scheduleOf(act, 30_000) > 5000);
 
-    it('are those of more than a second, and no other in an installation where nothing happens', async () => {
+    it('are those of more than five seconds, and no other in an installation where nothing happens', async () => {
       assert.deepEqual(await listBusy(), lasting.toSorted());
     });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { claimDueActs } from '../../db/maintenance-acts.ts';
 import { MAINTENANCE_ACTS, type MaintenanceAct } from '../../jobs/maintenance.ts';
+import { sealAudit } from '../../modules/audit/seal-audit.ts';
 import { scrapeMetrics } from '../../modules/platform/scrape-metrics.ts';
 import { keepMaintaining } from '../../workers/keep-maintaining.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
@@ -32,7 +33,8 @@ for (const mode of DOMAIN_MODES) {
     };
     const countOf = (seen: readonly string[], act: MaintenanceAct) => seen.filter((name) => name === act).length;
 
-    it('sends each act when it is due, again and again, those of every second only where there is something to do', async () => {
+    it('sends each act when it is due, again and again, those of every second or five only where there is something to do', async () => {
+      await sealAudit(platform.context);
       const { seen, close } = listen();
       const clock = keepMaintaining(platform.context);
       const [onDemand, others] = [new Set<string>(ACTS_ON_DEMAND), new Set<string>(MAINTENANCE_ACTS)];

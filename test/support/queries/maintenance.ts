@@ -2,7 +2,7 @@
 import type { Database } from '../../../db/database.ts';
 import { fillTables } from './fill.ts';
 
-/** One row each, of a tenant that is not there, which gives one act of every second something to do. */
+/** One row each, of a tenant that is not there, which gives one act something to do. */
 const WORK = {
   'expire-approvals': `insert into approvals (id, tenant_id, kind, tool, arguments, digest, status, expires_at, created_at)
     values (gen_random_uuid(), $id, 'approval', 't', '{}', 'd', 'pending', now(), now())`,
@@ -21,6 +21,18 @@ const WORK = {
   'title-threads': 'insert into due_titles (thread_id, tenant_id, due_at) values ($id, $id, now())',
   'send-webhooks': `insert into webhook_deliveries (id, tenant_id, webhook_id, type, status, next_at)
     values (gen_random_uuid(), $id, $id, 't', 'pending', now())`,
+  'sweep-outbox': `insert into outbox (id, tenant_id, queue, job_id, payload, created_at)
+    values (gen_random_uuid(), $id, 'turns', 'j', '{}', now() - interval '1 minute')`,
+  'seal-audit': `insert into audit_log (id, tenant_id, action, actor_type, target_type)
+    values (gen_random_uuid(), $id, 'a', 'system', 't')`,
+  'embed-skills': `insert into skills (tenant_id, name) values ($id, 's')`,
+  'settle-budgets': `insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, state, tokens, created_at)
+    values ($id, 0, 0, $id, $id, $id, $id, 'open', 0, now())`,
+  'roll-up-usage': `insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, keep_open,
+      lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq, fence, dormant,
+      config, pinned)
+    values ($id, $id, $id, $id, '1.0.0', $id, 'agent', 'completed', 0, false, $id, '[]', 0, 0, 0, 0, 0, 0, now(), now(), 0, 0, false,
+      '{}', '{}')`,
 } as const;
 
 /** Acts that are sent only where they may have something to do. */

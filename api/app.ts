@@ -9,6 +9,7 @@ import { queueBoard } from './admin/queue-board.ts';
 import { authenticate } from './kit/authenticate.ts';
 import { checkRequest } from './kit/check-request.ts';
 import { cors } from './kit/cors.ts';
+import { describeOnce } from './kit/openapi.ts';
 import { observe } from './kit/observe.ts';
 import { countOpenRequests, holdOpen } from './kit/open-requests.ts';
 import { handleErrors } from './kit/problems.ts';
@@ -31,6 +32,7 @@ export function createApp(
 ): App {
   const parts: AppParts = {
     routes,
+    description: describeOnce(routes),
     authenticator: createAuthenticator(context.db),
     open: countOpenRequests(),
     queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),

@@ -1,9 +1,7 @@
 /** Endpoints for the operator's machines: liveness, readiness, metrics, and the API's description. */
 import { z } from 'zod';
-import { VERSION } from '../core/version.ts';
 import { readinessOf } from '../modules/platform/readiness-of.ts';
 import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
-import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
 
@@ -48,7 +46,11 @@ const openapi = defineRoute({
   summary: 'This description',
   responses: { 200: z.looseObject({ openapi: z.string() }) },
   handle: ({ app }) =>
-    Promise.resolve({ status: 200, body: openApi(app.routes, { title: 'Drover', version: VERSION }) }),
+    Promise.resolve({
+      status: 200,
+      body: app.description(),
+      headers: { 'content-type': 'application/json; charset=utf-8' },
+    }),
 });
 
 export const SYSTEM_ROUTES: readonly Route[] = [alive, ready, metrics, openapi];

@@ -2,11 +2,18 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { sha256 } from '../../core/ids.ts';
+import { VERSION } from '../../core/version.ts';
 import { showsEvents, type Access, type OtherContent, type Route } from './route.ts';
 import { problem } from './problems.ts';
 
 type JsonSchema = Record<string, unknown>;
 type Components = Record<string, unknown>;
+
+/** Returns the document of these routes as JSON. It is made when first asked for: that takes a third of a second of CPU. */
+export function describeOnce(routes: readonly Route[]): () => string {
+  let made: string | undefined;
+  return () => (made ??= JSON.stringify(openApi(routes, { title: 'Drover', version: VERSION })));
+}
 
 /** The OpenAPI 3.1 document of these routes. Schemas with an id become components. */
 export function openApi(routes: readonly Route[], info: { title: string; version: string }): Record<string, unknown> {

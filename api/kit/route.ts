@@ -133,6 +133,8 @@ interface Incoming {
 export interface AppParts {
   /** All routes. */
   routes: readonly Route[];
+  /** Their OpenAPI document, as JSON. */
+  description: () => string;
   authenticator: Authenticator;
   /** For the requests of tenants, keys, users and sessions. */
   counter: RateCounter;

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { ROUTES } from '../../api/routes.ts';
+import { serve } from '../../api/serve.ts';
 import { ageOutbox } from '../support/queries/outbox.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -75,6 +78,26 @@ for (const mode of DOMAIN_MODES) {
       const { version } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8'));
       const { json } = await api.call('GET', '/openapi.json', { key: null });
       assert.deepEqual(json.info, { title: 'Drover', version });
+    });
+
+    it('includes a description that is made once, not again for each request', async () => {
+      const other = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0 });
+      const cpuOf = async (times: number) => {
+        const startedMs = cpuMs();
+        for (let at = 0; at < times; at += 1) {
+          const answer = await fetch(`${other.url}/openapi.json`);
+          assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+          await answer.arrayBuffer();
+        }
+        return cpuMs() - startedMs;
+      };
+      try {
+        const firstMs = await cpuOf(1);
+        const laterMs = await cpuOf(10);
+        assert.ok(laterMs < 2 * firstMs, `${firstMs} ms of CPU for the first, ${laterMs} for ten others`);
+      } finally {
+        await other.close(1000);
+      }
     });
 
     it('is logged in one line a request, with its trace and without its secrets', async () => {

@@ -86,11 +86,7 @@ export async function serve(
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
-  const open = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-  });
+  const open = openConnections(server);
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
     const upgrade = { request, connection, head };
@@ -112,6 +108,16 @@ export async function serve(
       await Promise.all([counter.close(), liveStore.close()]);
     },
   };
+}
+
+/** The connections that a server has at the time. */
+function openConnections(server: Server): ReadonlySet<Socket> {
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  return open;
 }
 
 /** The time for a request to arrive: uploads get more. */

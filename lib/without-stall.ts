@@ -12,7 +12,7 @@ export function withoutStall(source: Readable, limits: { quietMs: number; parent
   return passed.once('close', () => source.destroy());
 }
 
-async function* piecesOf(source: Readable, limits: { quietMs: number; parent: AbortSignal }): AsyncGenerator<unknown> {
+async function* piecesOf(source: Readable, limits: { quietMs: number; parent: AbortSignal }): AsyncGenerator {
   const pieces = source[Symbol.asyncIterator]();
   for (;;) {
     const next = await whileItGetsOn(limits, () => pieces.next()).catch((error: unknown) => {

@@ -3,6 +3,7 @@ import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
 import { TOOL_NAME } from './migrations/0061-teams-at-work.ts';
 import { noteWantedModel } from './memory-models.ts';
+import { filterByMetadata } from './filter-by-metadata.ts';
 import { fetchSizedPage, type Page } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { setAgentSkills } from './skills.ts';
@@ -151,7 +152,7 @@ export async function listAgents(tx: Tx, page: AgentFilter): Promise<Page<AgentR
     const statuses = [page.status];
     void query.whereRaw(hasStatus(statuses, ':statuses'), { statuses });
   }
-  if (page.metadata) void query.whereRaw(`v.definition->'metadata' @> ?::jsonb`, [JSON.stringify(page.metadata)]);
+  filterByMetadata(query, { kind: 'agent', id: 'a.id', column: `v.definition->'metadata'`, metadata: page.metadata });
   return fetchSizedPage<AgentRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 

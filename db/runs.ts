@@ -7,6 +7,7 @@ import type { Reading } from '../core/output-format.ts';
 import type { Tx } from './database.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { filterByMetadata } from './filter-by-metadata.ts';
 import type { RunRow } from './claim-run.ts';
 import { SUSPENDED_BY } from './suspension.ts';
 import type { TurnRow } from './turns.ts';
@@ -267,7 +268,7 @@ export function matching(
     ['r.created_at', '<', filter.createdBefore],
     ['r.id', '<', filter.before],
   ]);
-  if (filter.metadata) void query.whereRaw('r.metadata @> ?::jsonb', [JSON.stringify(filter.metadata)]);
+  filterByMetadata(query, { kind: 'run', id: 'r.id', column: 'r.metadata', metadata: filter.metadata });
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
   if (filter.isRetryable) void query.whereRaw(RETRYABLE);
   if (filter.changedSince !== undefined) void query.whereRaw(`${CHANGED_AT} >= ?`, [filter.changedSince]);

@@ -743,6 +743,15 @@ table messages partition by RANGE (lineage) row level security forced
 
 table messages_default partition of messages DEFAULT
 
+table metadata_entries row level security forced
+  tenant_id uuid not null
+  entry uuid not null
+  id uuid not null
+  constraint metadata_entries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint metadata_entries_pkey PRIMARY KEY (tenant_id, entry, id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table model_outages row level security forced
   comment 'No content of runs: names of models, and what their providers said of themselves'
   name text not null
@@ -1580,7 +1589,11 @@ function insert_run_event() returns trigger executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
 function line_with_payload(line text, payload jsonb, version text) returns text executable by public
+function list_metadata() returns trigger executable by public
+function list_metadata_of_version() returns trigger executable by public
 function list_permissions() returns trigger executable by public
+function metadata_entries_of(kind text, metadata jsonb) returns SETOF uuid executable by public
+function metadata_entry(kind text, name text, value text) returns uuid executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public

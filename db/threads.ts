@@ -2,6 +2,7 @@
 import type { TurnInput, RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Database, Tx } from './database.ts';
+import { filterByMetadata } from './filter-by-metadata.ts';
 import { fetchRows, newestFirst, selectFrom } from './query-builder.ts';
 
 export interface ThreadView {
@@ -48,7 +49,7 @@ export async function listThreads(
     ['t.workspace_id', '=', workspaceId],
     ['t.agent_id', '=', agentId],
   ]);
-  if (metadata) void query.whereRaw('t.metadata @> ?::jsonb', [JSON.stringify(metadata)]);
+  filterByMetadata(query, { kind: 'thread', id: 't.id', column: 't.metadata', metadata });
   // Threads of children are part of their parent's work.
   void query.whereRaw('t.parent_run_id is null');
   return fetchRows<ThreadView>(tx, newestFirst(query, { table: 'threads', alias: 't', before }).limit(limit));

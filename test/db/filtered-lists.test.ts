@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import type { AgentStatus } from '../../core/agent-lifecycle.ts';
 import { listAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
+import { listRuns } from '../../db/runs.ts';
+import { listThreads } from '../../db/threads.ts';
 import { listTools } from '../../db/tools.ts';
 import { listWorkers } from '../../db/workers.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -16,6 +18,10 @@ const ROWS = sized({ usual: 3000, nightly: 20_000 });
 const limit = 20;
 /** A list may look at so many rows, of all its tables. */
 const MOST = 10 * limit;
+/** Each has `of: all`, one in a thousand also `rare: yes`. */
+const METADATA = `jsonb_build_object('of', 'all') || case when i % 1000 = 3 then '{"rare": "yes"}' else '{}' end::jsonb`;
+
+type Metadata = Record<string, string>;
 
 describe(`A list of ${ROWS} rows of which its filter leaves few`, () => {
   const [tenant, workspace] = [newId(), newId()];
@@ -36,7 +42,18 @@ describe(`A list of ${ROWS} rows of which its filter leaves few`, () => {
       await run(`insert into agents (id, tenant_id, workspace_id, name, status, current_version)
         select ${idsOf('a')}, $tenant, $workspace, 'a' || i, case when i % 1000 = 1 then 'offline' else 'active' end, '1.0.0' ${series}`);
       await run(`insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
-        select ${idsOf('a')}, '1.0.0', 1, $tenant, '{}', '' ${series}`);
+        select ${idsOf('a')}, '1.0.0', 1, $tenant, jsonb_build_object('metadata', ${METADATA}), '' ${series}`);
+      await run(`insert into threads (id, tenant_id, workspace_id, agent_id, created_at, metadata)
+        select ${idsOf('h')}, $tenant, $workspace, ${idsOf('a')}, now() + i * interval '1 second', ${METADATA} ${series}`);
+      await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, config,
+          pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at,
+          updated_at, last_seq, fence, dormant, rolled_up, metadata)
+        select ${idsOf('r')}, $tenant, $workspace, ${idsOf('a')}, '1.0.0', ${idsOf('h')}, 'agent', 'completed', 1, '{}',
+          '{}', false, ${idsOf('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, true, ${METADATA} ${series}`);
+      for (const [kind, ids] of Object.entries({ agent: idsOf('a'), thread: idsOf('h'), run: idsOf('r') }))
+        await run(
+          `insert into metadata_entries select $tenant, metadata_entries_of('${kind}', ${METADATA}), ${ids} ${series}`,
+        );
       await run(`insert into tasks (id, tenant_id, workspace_id, workflow_id, name, description, requirements, dependencies, place, status, assigned_agent_id)
         select ${idsOf('k')}, $tenant, $workspace, $workspace, 'task-1', '', '{}', '{}', 0,
           case when i % 1000 = 2 then 'in_progress' else 'completed' end, ${idsOf('a')} ${series}`);
@@ -70,6 +87,24 @@ describe(`A list of ${ROWS} rows of which its filter leaves few`, () => {
     const some = Math.min(few, limit);
     assert.deepEqual(counts, { active: limit, idle: 0, busy: some, offline: some, deprecated: 0 });
   });
+
+  const lists: Record<string, (tx: Tx, metadata: Metadata) => Promise<{ rows: unknown[] }>> = {
+    agents: (tx, metadata) => listAgents(tx, { workspaceId: workspace, metadata, limit }),
+    runs: (tx, metadata) => listRuns(tx, { workspaceId: workspace, metadata, limit }),
+    threads: async (tx, metadata) => ({
+      rows: await listThreads(tx, { workspaceId: workspace, metadata, limit }),
+    }),
+  };
+  for (const [what, list] of Object.entries(lists)) {
+    it(`is that of the ${what} with all these entries of metadata`, async () => {
+      const having = async (metadata: Metadata) => (await found((tx) => list(tx, metadata))).rows.length;
+      assert.equal(await having({ rare: 'no' }), 0);
+      assert.equal(await having({ of: 'all', rare: 'no' }), 0);
+      assert.equal(await having({ rare: 'yes' }), Math.min(few, limit));
+      assert.equal(await having({ of: 'all', rare: 'yes' }), Math.min(few, limit));
+      assert.equal(await having({ of: 'all' }), limit);
+    });
+  }
 
   it('joins a few of the things asked for: a plan of a hundred joins takes seconds to make', async () => {
     const names = Array.from({ length: 100 }, (_, index) => `p${index}`);

@@ -1,7 +1,10 @@
 /** Migrations of rows that were there before: each test undoes a migration, writes as earlier builds did, and migrates again. */
 import assert from 'node:assert/strict';
-import { findByName } from '../../db/agents.ts';
+import { findByName, listAgents } from '../../db/agents.ts';
+import { ERASERS } from '../../db/erasure.ts';
 import { migrate } from '../../db/migrate.ts';
+import { listRuns } from '../../db/runs.ts';
+import { listThreads } from '../../db/threads.ts';
 import { listTools } from '../../db/tools.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -177,6 +180,64 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         await tx.query(`update tools set current_version = '1.2.0' where id = $1`, [tool]);
       });
       assert.deepEqual([await needing('a'), await needing('b'), await needing('c')], [0, 1, 1]);
+    });
+
+    it('lists the metadata of agents, runs and threads, and what becomes of it', async () => {
+      const [agent, run, thread] = [newId(), newId(), newId()];
+      const publish = (ordinal: number, metadata: object): [string, unknown[]] => [
+        `insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash) values ($1, $2, $3, $4, $5, '')`,
+        [agent, `1.${ordinal}.0`, ordinal, tenant, { metadata }],
+      ];
+      await test.database.asOwner(async (client) => {
+        await client.query(`drop trigger list_metadata on runs; drop trigger list_new_metadata on runs;
+          drop trigger list_metadata on threads; drop trigger list_new_metadata on threads; drop trigger list_metadata on agent_versions;
+          drop function list_metadata(), list_metadata_of_version(), metadata_entries_of(text, jsonb), metadata_entry(text, text, text);
+          drop table metadata_entries; drop index objectives_of_run;
+          delete from schema_migrations where name = '0192-found-by-what-they-hold'`);
+        await asOwner(client, `insert into tenants (id, name) values ($1, 'tenant')`, [tenant]);
+        await asOwner(client, `insert into workspaces (id, tenant_id, name) values ($1, $1, 'w')`, [tenant]);
+        await asOwner(
+          client,
+          `insert into agents (id, tenant_id, workspace_id, name, status, current_version) values ($1, $2, $2, 'a', 'active', '1.2.0')`,
+          [agent, tenant],
+        );
+        await asOwner(client, ...publish(1, { of: 'old' }));
+        await asOwner(client, ...publish(2, { of: 'all' }));
+        await insertThread(client, { tenant, id: thread });
+        await insertRun(client, { tenant, id: run, thread, minutesAgo: 1 });
+        for (const table of ['runs', 'threads'])
+          await asOwner(client, `update ${table} set metadata = '{"of": "all"}' where id = any($1)`, [[run, thread]]);
+      });
+      await migrate({ databaseUrl: undefined, dataDir: 'memory:' }, test.database);
+      const having = (of: string) =>
+        test.database.withTenant(tenant, async (tx) => {
+          const page = { workspaceId: tenant, metadata: { of }, limit: 9 };
+          const agents = (await listAgents(tx, page)).rows;
+          return [agents, (await listRuns(tx, page)).rows, await listThreads(tx, page)].map((found) => found.length);
+        });
+      assert.deepEqual(
+        [await having('old'), await having('all')],
+        [
+          [0, 0, 0],
+          [1, 1, 1],
+        ],
+      );
+      await test.database.withTenant(tenant, async (tx) => {
+        await tx.query(...publish(3, { of: 'new' }));
+        await tx.query(`update agents set current_version = '1.3.0' where id = $1`, [agent]);
+        for (const table of ['runs', 'threads']) await tx.query(`update ${table} set metadata = '{"of": "new"}'`);
+      });
+      assert.deepEqual(
+        [await having('all'), await having('new')],
+        [
+          [0, 0, 0],
+          [1, 1, 1],
+        ],
+      );
+      const listed = () => test.database.withTenant(tenant, (tx) => tx.query('select from metadata_entries'));
+      assert.equal((await listed()).length, 5, 'three versions of the agent, the run and the thread');
+      await test.database.withTenant(tenant, (tx) => tx.query(ERASERS['runs'] ?? '', [run]));
+      assert.equal((await listed()).length, 4, 'of an erased run nothing stays');
     });
 
     const threadOf = (id: string) =>

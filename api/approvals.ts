@@ -153,7 +153,7 @@ const signal = defineRunRoutes({
     200: z.object({ id: z.string(), status: z.string() }),
     202: z.object({ id: z.string(), status: z.string() }),
   },
-  async handle({ caller, params, body, context, idempotency }) {
+  async handle({ caller, params, body, context, ctx, idempotency }) {
     const run = await readRun(context, caller, params);
     const { type, name } = body;
     const id = body.id ?? checkedKey(idempotency);
@@ -171,14 +171,15 @@ const signal = defineRunRoutes({
       return { status: 200, body: { id: approval_id, status } };
     }
     const digest = id === undefined ? undefined : digestOf({ ...body, id: undefined });
-    const sent = { tenantId: caller.tenantId, runId: params.run, id, digest };
+    const { replaced } = ctx.state;
+    const sent = { tenantId: caller.tenantId, runId: params.run, id, digest, requestedBy: caller.keyId, replaced };
     if (type === 'tool_results') {
       const results = checkPayload(toolResultsPayload, body);
-      const posted = await postResults(context, { ...sent, results, requestedBy: caller.keyId });
+      const posted = await postResults(context, { ...sent, results });
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? checkPayload(userPayload, body) : body.payload;
-    const posted = await postSignal(context, { ...sent, type, name, payload, requestedBy: caller.keyId });
+    const posted = await postSignal(context, { ...sent, type, name, payload });
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });

@@ -15,8 +15,8 @@ const receive = defineRoute({
   keepsDigits: true,
   responses: { 200: accepted, 202: accepted },
   admit: ({ context, params }) => requireWebhook(context, params.token),
-  async handle({ params, body, context }) {
-    const { isNew } = await receiveWebhook(context, params.token, body);
+  async handle({ params, body, context, ctx }) {
+    const { isNew } = await receiveWebhook(context, params.token, { payload: body, replaced: ctx.state.replaced });
     return { status: isNew ? 202 : 200, body: { status: 'accepted' as const } };
   },
 });

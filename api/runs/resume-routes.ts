@@ -1,6 +1,7 @@
 /** Answers to anything a run waits for. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
+import { noteReplaced } from '../../core/content.ts';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { readRunRef } from '../../modules/runs/read-runs.ts';
@@ -70,7 +71,12 @@ const resume = defineRunRoutes({
   responses: TURN_ANSWERS,
   async handle(request) {
     const { caller, params, body, context, ctx, idempotency } = request;
-    const answers = body.answers?.map((given, n) => toAnswer(given, `body.answers.${n}`)) ?? [toAnswer(body, 'body')];
+    const { given, replaced } = ctx.state;
+    const several = (given as { answers?: unknown[] } | undefined)?.answers;
+    const answers = body.answers?.map((answer, n) => ({
+      ...toAnswer(answer, `body.answers.${n}`),
+      ...noteReplaced(several?.[n]),
+    })) ?? [{ ...toAnswer(body, 'body'), replaced }];
     for (const { kind } of answers) requireScope(caller, kind);
     await readRunRef(context, caller, params);
     const about = { caller, runId: params.run, answers, traceparent: ctx.state.traceparent };

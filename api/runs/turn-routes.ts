@@ -84,8 +84,9 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
     // Waiting, streaming and both paths mean the same request.
     idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
   };
-  if (results) return postToolResults(context, { ...about, results, requestedBy: caller.keyId });
-  const input = { message, attachments, output_schema, metadata: body.metadata, replaced: ctx.state.replaced };
+  const { replaced } = ctx.state;
+  if (results) return postToolResults(context, { ...about, results, requestedBy: caller.keyId, replaced });
+  const input = { message, attachments, output_schema, metadata: body.metadata, replaced };
   return postTurnWith(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
 }
 

@@ -79,6 +79,8 @@ export const TOOL_EVENTS = {
     /** The only call it is for, if it is for one alone. */
     tool_call_id: uuid.optional(),
     requested_by: key,
+    /** In what it brings: its payload, or the results. */
+    replaced,
   }),
 
   /** A wait has timed out: that answers a timer, and fails any other wait. */

@@ -19,7 +19,8 @@ export async function sayToRun(context: Context, { caller, run, ...request }: Sa
   const { id: runId, agent_id: agentId } = run;
   const [question, another] = (run.waits ?? []).filter(({ type }) => type === 'user');
   if (question && another) {
-    const answers = [{ kind: 'answer' as const, waitId: question.id, message: request.input.message }];
+    const { message, replaced } = request.input;
+    const answers = [{ kind: 'answer' as const, waitId: question.id, message, replaced }];
     const { idempotency } = request;
     return (await answerWaits(context, { caller, runId, answers, idempotency })).turnId;
   }

@@ -237,8 +237,9 @@ async function sayDuringTurn(tx: Tx, request: Chat, { runId, status }: OpenTurn)
   const waitId = status === 'waiting_approval' ? await findShownQuestion(tx, runId) : undefined;
   if (waitId === undefined) return queue(tx, request, { runId, status });
   const { tenantId, keyId: requestedBy } = request.caller;
-  const payload = { message: request.message };
-  const { written } = await postSignalIn(tx, { tenantId, runId, type: 'user', payload, waitId, requestedBy });
+  const { message, replaced } = request;
+  const said = { payload: { message }, requestedBy, replaced };
+  const { written } = await postSignalIn(tx, { tenantId, runId, type: 'user', waitId, ...said });
   if (!written) throw new Error(`an answer to run ${runId} was not posted`);
   return written;
 }

@@ -51,7 +51,7 @@ export async function answerOf(
   const [question, another] = (await listAnswerable(tx, run.id)).filter(({ type }) => type === 'user');
   if (!question || another) return undefined;
   refuseMore(input, attachedAt);
-  const said = { type: 'user' as const, payload: { message: input.message }, requestedBy };
+  const said = { type: 'user' as const, payload: { message: input.message }, requestedBy, replaced: input.replaced };
   const signal = { id: newId(), ...said, callId: question.id };
   await keepSignal(tx, run, signal);
   const after = await lastEventSeq(tx, run.id, 'input.requested');

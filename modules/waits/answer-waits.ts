@@ -25,7 +25,11 @@ import { keepSignal } from './keep-signal.ts';
 import { mustHaveConversation, nextTurn } from './next-turn.ts';
 import { signalEvent } from './post-signal.ts';
 
-export type WaitAnswer = { waitId?: string | undefined } & (
+export type WaitAnswer = {
+  waitId?: string | undefined;
+  /** Number of characters of it that had to be replaced. */
+  replaced?: number | undefined;
+} & (
   | { kind: 'answer'; message: string }
   | { kind: 'decision'; decided: ApprovalDecision }
   | { kind: 'tool_results'; results: readonly ToolResult[] }
@@ -117,7 +121,13 @@ function turnBegunBy({ caller, runId, answers, traceparent }: AnsweredRun) {
     throw nothingOpen('The run waits for its next turn: only an "answer" without wait_id begins that.', []);
   }
   const { tenantId, keyId: requestedBy } = caller;
-  return nextTurn({ tenantId, runId, input: { message: answer.message }, requestedBy, traceparent });
+  return nextTurn({
+    tenantId,
+    runId,
+    input: { message: answer.message, ...notedOf([answer]) },
+    requestedBy,
+    traceparent,
+  });
 }
 
 interface Answering {
@@ -151,10 +161,16 @@ async function changeFor(context: Context, tx: Tx, { run, request }: Answering):
   }
   if (results.length > 0) {
     const limitBytes = context.config.runOutputBytes;
-    const taken = await takeResults(tx, run, { results, requestedBy: request.caller.keyId, limitBytes });
+    const noted = notedOf(request.answers.filter(({ kind }) => kind === 'tool_results'));
+    const taken = await takeResults(tx, run, { results, requestedBy: request.caller.keyId, limitBytes, ...noted });
     if (taken) changes.push(taken);
   }
   return merged(run, changes);
+}
+
+function notedOf(answers: readonly WaitAnswer[]): { replaced?: number } {
+  const replaced = answers.reduce((sum, answer) => sum + (answer.replaced ?? 0), 0);
+  return replaced === 0 ? {} : { replaced };
 }
 
 const KINDS: Record<Answerable['type'], WaitAnswer['kind']> = {
@@ -210,7 +226,8 @@ async function signalFor(
   const payload = answer.kind === 'answer' ? { message: answer.message } : answer.payload;
   const id = newId();
   await keepSignal(tx, run, { id, type, payload });
-  const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId, requestedBy });
+  const { replaced } = answer;
+  const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId, requestedBy, replaced });
   return { events: [event], ...(await answeredCall(tx, run, { callId, payload })) };
 }
 

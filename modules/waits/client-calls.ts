@@ -30,6 +30,8 @@ interface TakenResults {
   signal?: Pick<NewSignal, 'id' | 'digest'>;
   /** The key that sends them. */
   requestedBy: string | undefined;
+  /** Number of characters of them that had to be replaced. */
+  replaced?: number | undefined;
   /** Limit of the run's outputs, in bytes. */
   limitBytes: number;
 }
@@ -41,7 +43,7 @@ interface TakenResults {
 export async function takeResults(
   tx: Tx,
   run: RunRow,
-  { results, signal = { id: newId() }, requestedBy, limitBytes }: TakenResults,
+  { results, signal = { id: newId() }, requestedBy, replaced, limitBytes }: TakenResults,
 ): Promise<AppendedChange | null> {
   if (!(await noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, type: 'tool_results', ...signal }))) return null;
   if (isTerminal(run.status)) {
@@ -58,7 +60,8 @@ export async function takeResults(
   });
   const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
   const ids = answered.map(({ call }) => call.id);
-  const said = { signal_id: signal.id, type: 'tool_results' as const, payload: { tool_call_ids: ids } };
+  const noted = replaced !== undefined && { replaced };
+  const said = { signal_id: signal.id, type: 'tool_results' as const, payload: { tool_call_ids: ids }, ...noted };
   return {
     events: [
       { ...by, type: 'signal.received', payload: { ...said, requested_by: requestedBy } },

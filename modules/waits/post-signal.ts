@@ -23,6 +23,8 @@ interface PostedSignal {
   payload: unknown;
   /** The key that sends it; a webhook's sender has none. */
   requestedBy?: string | undefined;
+  /** Number of characters of it that had to be replaced. */
+  replaced?: number | undefined;
   /** The one wait that it is for; no other is answered, and where it is over nothing is kept. */
   waitId?: string | undefined;
 }
@@ -49,14 +51,14 @@ export async function postSignalIn(
 ): Promise<{ id: string; written: Announcement | undefined }> {
   const id = signal.id ?? newId();
   const appended = await appendIn(tx, signal, async (run) => {
-    const { runId, type, name, payload, requestedBy } = signal;
+    const { runId, type, name, payload, requestedBy, replaced } = signal;
     if (!(await keepSignal(tx, run, { id, type, payload, digest: signal.digest }))) return null;
     const wait = signal.waitId
       ? await findOpenWait(tx, runId, signal.waitId)
       : await findAnsweredWait(tx, { runId, type, name: name ?? null });
     if (signal.waitId && !wait) throw conflict('Nothing waits for it any more.');
     return {
-      events: [signalEvent(run, { id, type, name, payload, callId: wait?.id, requestedBy })],
+      events: [signalEvent(run, { id, type, name, payload, callId: wait?.id, requestedBy, replaced })],
       // Nothing waits for it yet: the log keeps it until something does.
       ...(wait && (await answeredCall(tx, run, { callId: wait.id, payload }))),
     };
@@ -67,10 +69,16 @@ export async function postSignalIn(
 /** That a signal has come: for `callId` alone, or for whatever waits for its type and name. */
 export function signalEvent(
   run: RunRow,
-  signal: Pick<PostedSignal, 'type' | 'name' | 'payload' | 'requestedBy'> & { id: string; callId: string | undefined },
+  signal: Pick<PostedSignal, 'type' | 'name' | 'payload' | 'requestedBy' | 'replaced'> & {
+    id: string;
+    callId: string | undefined;
+  },
 ): NewEvent {
-  const { id: signal_id, type, name, payload = null, callId, requestedBy } = signal;
-  const by = requestedBy !== undefined && { requested_by: requestedBy };
+  const { id: signal_id, type, name, payload = null, callId, requestedBy, replaced } = signal;
+  const by = {
+    ...(requestedBy !== undefined && { requested_by: requestedBy }),
+    ...(replaced !== undefined && { replaced }),
+  };
   const named = { ...(name !== undefined && { name }), payload, ...(callId !== undefined && { tool_call_id: callId }) };
   const turn_id = run.open_turn_id ?? undefined;
   return { type: 'signal.received', actor: 'user', turn_id, payload: { signal_id, type, ...named, ...by } };
@@ -79,15 +87,15 @@ export function signalEvent(
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */
 export async function postResults(
   context: Context,
-  posted: Pick<PostedSignal, 'tenantId' | 'runId' | 'id' | 'digest' | 'requestedBy'> & {
+  posted: Pick<PostedSignal, 'tenantId' | 'runId' | 'id' | 'digest' | 'requestedBy' | 'replaced'> & {
     results: readonly ToolResult[];
   },
 ): Promise<{ id: string; isNew: boolean }> {
   const id = posted.id ?? newId();
-  const { results, digest, requestedBy } = posted;
+  const { results, digest, requestedBy, replaced } = posted;
   const signal = { id, digest };
   const appended = await appendToRun(context, posted, (run, tx) =>
-    takeResults(tx, run, { results, signal, requestedBy, limitBytes: context.config.runOutputBytes }),
+    takeResults(tx, run, { results, signal, requestedBy, replaced, limitBytes: context.config.runOutputBytes }),
   );
   return { id, isNew: appended !== null };
 }

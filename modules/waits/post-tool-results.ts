@@ -14,6 +14,8 @@ interface PostToolResults {
   results: readonly ToolResult[];
   /** The key that sends them. */
   requestedBy?: string | undefined;
+  /** Number of characters of the request that had to be replaced. */
+  replaced?: number | undefined;
   idempotency: IdempotentRequest;
 }
 
@@ -38,6 +40,7 @@ export async function postToolResults(context: Context, request: PostToolResults
       const change = await takeResults(tx, run, {
         results: request.results,
         requestedBy: request.requestedBy,
+        replaced: request.replaced,
         limitBytes: context.config.runOutputBytes,
       });
       after = await lastEventSeq(tx, runId, 'client_tools.requested');

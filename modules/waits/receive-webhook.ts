@@ -11,9 +11,13 @@ export async function requireWebhook(context: Pick<Context, 'db'>, token: string
 }
 
 /** `isNew` is false for repetitions. Throws 404 for an unknown token, 409 if nothing waits for it any more. */
-export async function receiveWebhook(context: Context, token: string, payload: unknown): Promise<{ isNew: boolean }> {
+export async function receiveWebhook(
+  context: Context,
+  token: string,
+  { payload, replaced }: { payload: unknown; replaced: number | undefined },
+): Promise<{ isNew: boolean }> {
   const { tenant_id: tenantId, run_id: runId, id, name } = await findWebhook(context, token);
-  const signal = { type: 'webhook' as const, name: name ?? undefined, payload };
+  const signal = { type: 'webhook' as const, name: name ?? undefined, payload, replaced };
   return postSignal(context, { tenantId, runId, id: `webhook ${id}`, waitId: id, ...signal });
 }
 

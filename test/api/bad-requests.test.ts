@@ -253,6 +253,27 @@ describe('a bad request', () => {
       await chat(`,"session_id":"${session}"`);
       assert.deepEqual(await inputs(await newest()), [noted, noted], 'the one that waited begins the next run');
     });
+
+    it('with NUL or half a surrogate pair is noted by the event of a signal, too', async () => {
+      const agent = (await create({ body: { name: newName() } })).json.id;
+      const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'hi' } } });
+      const signal = async (raw: string) => {
+        const { status, text } = await api.call('POST', `/v1/runs/${json.run_id}/signals`, { raw });
+        assert.equal(status, 202, text);
+      };
+      await signal('{"type":"user","payload":{"message":"a\\u0000b\\udc00"}}');
+      await signal('{"type":"webhook","payload":{"k\\u0000":1}}');
+      await signal('{"type":"user","payload":{"message":"\\ufffd"}}');
+      const { events } = (await api.call('GET', `/v1/runs/${json.run_id}/events?types=signal.received`)).json;
+      assert.deepEqual(
+        events.map(({ payload }: { payload: Record<string, unknown> }) => [payload['payload'], payload['replaced']]),
+        [
+          [{ message: 'a\uFFFDb\uFFFD' }, 2],
+          [{ 'k\uFFFD': 1 }, 1],
+          [{ message: '\uFFFD' }, undefined],
+        ],
+      );
+    });
   });
 
   describe('in its path or query', () => {

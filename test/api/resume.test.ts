@@ -106,6 +106,27 @@ describe('resuming a run', () => {
     assert.equal(await countSignalCommits(api.context.db, run), 1);
   });
 
+  it('notes of each answer how many of its characters were replaced', async () => {
+    const message = 'call ask_user {"question":"a?"} & confirm {"what":"b"} & ask_user {"question":"c?"}';
+    const { run, waits } = await waiting(message, { count: 3 });
+    const [client] = waits.filter(({ type }) => type === 'client_tools');
+    const [first, second] = waits.filter(({ type }) => type === 'user');
+    const tool_results = [{ tool_use_id: client?.tool_use_id, content: 'x\0\0' }];
+    const answers = [
+      { wait_id: first?.wait_id, answer: 'a\0b' },
+      { wait_id: client?.wait_id, tool_results },
+      { wait_id: second?.wait_id, answer: 'clean' },
+    ];
+    const { status, text } = await resume(run, { answers });
+    assert.equal(status, 200, text);
+    const { events } = (await api.call('GET', `/v1/runs/${run}/events?types=signal.received`)).json;
+    const noted = events.map(({ payload }: { payload: { type: string; replaced?: number } }) => [
+      payload.type,
+      payload.replaced ?? 0,
+    ]);
+    assert.deepEqual(noted.toSorted().map(String), ['tool_results,2', 'user,0', 'user,1']);
+  });
+
   it('decides two approvals at once', async () => {
     const calls = 'call calculator {"expression":"1+1"} & calculator {"expression":"2+2"}';
     const { run, waits } = await waiting(calls, { count: 2, autonomy_level: 0 });

@@ -76,9 +76,10 @@ function bestFor(
   pool: readonly Candidate[],
   { used, remaining, weights, similar }: Choice,
 ): { id: string; cost: number; substitutes: Match['substitutes'] } | undefined {
+  const costs = new Map(pool.map(({ id, health }) => [id, expectedCost(health, role)]));
   const [best] = matchAgents(role.requirements ?? {}, pool, similar)
     .filter(({ id }) => weights.diversity_weight <= 0 || !used.has(id))
-    .map((match) => ({ ...match, cost: expectedCost(pool, match.id, role) }))
+    .map((match) => ({ ...match, cost: costs.get(match.id) ?? 0 }))
     .filter(({ cost }) => cost <= remaining)
     .map(({ id, score: match, cost, substitutes }) => {
       return { id, cost, substitutes, total: memberScore({ match, cost, remaining, hasRole: used.has(id) }, weights) };
@@ -96,9 +97,8 @@ export function memberScore(
   return quality_weight * match + cost_weight * costScore + diversity_weight * (hasRole ? 0.5 : 1);
 }
 
-function expectedCost(pool: readonly Candidate[], id: string, { complexity_multiplier = 1 }: Role): number {
-  const known = pool.find((candidate) => candidate.id === id)?.health.avg_tokens_per_task ?? 0;
-  return known * complexity_multiplier;
+function expectedCost({ avg_tokens_per_task = 0 }: Candidate['health'], { complexity_multiplier = 1 }: Role): number {
+  return avg_tokens_per_task * complexity_multiplier;
 }
 
 interface Team {

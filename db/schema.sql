@@ -37,7 +37,9 @@ table agent_versions row level security forced
   created_at timestamp with time zone not null default now()
   constraint agent_versions_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agents(id)
   constraint agent_versions_pkey PRIMARY KEY (agent_id, version)
+  CREATE INDEX agent_versions_inactive ON public.agent_versions USING btree (tenant_id, agent_id, version) WHERE ((definition -> 'is_active'::text) = 'false'::jsonb)
   CREATE UNIQUE INDEX agent_versions_page ON public.agent_versions USING btree (agent_id, ordinal)
+  CREATE INDEX agent_versions_with_health ON public.agent_versions USING btree (tenant_id, agent_id) WHERE ((definition -> 'health'::text) IS NOT NULL)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
 

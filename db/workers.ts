@@ -30,12 +30,14 @@ export interface WorkerFilter {
   /** Agents must have at least one skill of each list. */
   skills: readonly (readonly string[])[];
   ids?: readonly string[] | undefined;
-  /** Default: those that can be given a task; a busy one may have room for another. */
+  /** Default: those that can be given a task. */
   statuses?: readonly AgentStatus[] | undefined;
   /** Instead, agents that cannot get a task now, but later: offline or suspended ones. */
   isAway?: true | undefined;
   /** Leaves out health figures, which are costly to sum up, if agents are not compared. */
   isHealthless?: true;
+  /** Of agents of which nothing is known that makes one better than another, only so many. */
+  unknown?: number | undefined;
 }
 
 const RATES = `jsonb_strip_nulls(jsonb_build_object('success_rate_7d', h.done::float8 / nullif(h.runs, 0),
@@ -57,29 +59,70 @@ const NO_HEALTH = `select null::uuid as agent_id, 0::numeric as runs, 0::numeric
 
 const AWAY = `((${AGENT_STATUS}) = 'offline' or (${AGENT_STATUS}) = any($2) and a.suspended_at is not null)`;
 
+/** Agents that can be given a task; a busy one may have room for another. */
+const TAKING: readonly AgentStatus[] = ['active', 'idle', 'busy'];
+
+const RUNNING = `select assigned_agent_id as agent_id, count(*)::int as running from tasks
+  where status in ('assigned', 'in_progress') and assigned_agent_id is not null group by 1`;
+
+/** Whose runs, tasks or own words tell how good they are; of any other version, too, which does no harm. */
+const KNOWN = `select agent_id from h union select agent_id from t union
+  select k.agent_id from agent_versions k where k.definition->'health' is not null`;
+
 /** Agents of a workspace that take tasks, oldest first; at most `LIMITS.candidateAgents`. */
 export async function listWorkers(
   tx: Tx,
-  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'], isAway, isHealthless }: WorkerFilter,
+  { workspaceId, skills, ids, statuses = TAKING, isAway, isHealthless, unknown }: WorkerFilter,
 ): Promise<WorkerRow[]> {
   const conditions = skills.map(
     (_, index) => `a.id in (select k.agent_id from agent_skills k where k.name = any($${index + 4}))`,
   );
+  const takes = `a.workspace_id = $1 and ${isAway ? AWAY : `${hasStatus(statuses, '$2')} and a.suspended_at is null`}
+    and v.definition->'is_active' is distinct from 'false'::jsonb and ($3::uuid[] is null or a.id = any($3))
+    ${conditions.length > 0 ? `and ${allHold(conditions)}` : ''}`;
+  const first = `, known as materialized (${KNOWN}), unknown as materialized (select a.id from ${AGENT_TABLES}
+    where ${takes} and a.id not in (select agent_id from known) order by a.id limit ${unknown ?? 0})`;
   return tx.query<WorkerRow>(
-    `with h as (${isHealthless ? NO_HEALTH : HEALTH}),
-       t as (select assigned_agent_id as agent_id, count(*)::int as running from tasks
-         where status in ('assigned', 'in_progress') and assigned_agent_id is not null group by 1)
+    `with h as (${isHealthless ? NO_HEALTH : HEALTH}), t as (${RUNNING})${unknown === undefined ? '' : first}
      select a.id, ${AGENT_STATUS} as status, coalesce(t.running, 0) as running, coalesce(${RATES}, '{}') as health,
        jsonb_strip_nulls(jsonb_build_object('name', a.name, 'description', v.definition->'description',
          'autonomy_level', v.definition->'autonomy_level', 'capabilities', v.definition->'capabilities', 'constraints', v.definition->'constraints',
          'health', v.definition->'health')) as definition
      from ${AGENT_TABLES} left join h on h.agent_id = a.id left join t on t.agent_id = a.id
-     where a.workspace_id = $1 and ${isAway ? AWAY : `${hasStatus(statuses, '$2')} and a.suspended_at is null`}
-       and v.definition->'is_active' is distinct from 'false'::jsonb and ($3::uuid[] is null or a.id = any($3))
-       ${conditions.length > 0 ? `and ${allHold(conditions)}` : ''}
+     where ${takes} ${unknown === undefined ? '' : 'and a.id in (select agent_id from known union all select id from unknown)'}
      order by a.id limit ${LIMITS.candidateAgents}`,
     [workspaceId, statuses, ids ?? null, ...skills],
   );
+}
+
+/** The agents of a workspace that `listWorkers` finds, without a look into their definitions. */
+const WITHOUT_DEFINITIONS = (statuses: readonly AgentStatus[]) =>
+  `a.workspace_id = $1 and ${hasStatus(statuses, '$2')} and a.suspended_at is null and not exists (select from agent_versions v
+     where v.agent_id = a.id and v.version = a.current_version and v.definition->'is_active' = 'false'::jsonb)`;
+
+/** How many agents of a workspace `listWorkers` finds, whatever their skills. */
+export async function countWorkers(
+  tx: Tx,
+  { workspaceId, statuses }: { workspaceId: string; statuses: readonly AgentStatus[] },
+): Promise<number> {
+  const [row] = await tx.query<{ count: number }>(
+    `select least(count(*), ${LIMITS.candidateAgents})::int as count from agents a where ${WITHOUT_DEFINITIONS(statuses)}`,
+    [workspaceId, statuses],
+  );
+  return row?.count ?? 0;
+}
+
+/** Skills of those that `listWorkers` finds, among these agents or of the whole workspace, in the order of their names. */
+export async function listWorkerSkills(
+  tx: Tx,
+  { workspaceId, ids, limit }: Pick<WorkerFilter, 'workspaceId' | 'ids'> & { limit: number },
+): Promise<string[]> {
+  const rows = await tx.query<{ name: string }>(
+    `select distinct k.name collate "C" as name from agents a join agent_skills k on k.agent_id = a.id
+     where ${WITHOUT_DEFINITIONS(TAKING)} and ($3::uuid[] is null or a.id = any($3)) order by 1 limit $4`,
+    [workspaceId, TAKING, ids ?? null, limit],
+  );
+  return rows.map(({ name }) => name);
 }
 
 /** When each of these agents last sent a heartbeat or worked. */

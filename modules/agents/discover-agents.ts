@@ -6,7 +6,7 @@ import { composeTeam, type ComposedMember, type CompositionWeights, type TeamTas
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { AgentStatus } from '../../core/agent-lifecycle.ts';
 import { listAgentsById } from '../../db/agents.ts';
-import { listWorkers, readLastActive, type WorkerRow } from '../../db/workers.ts';
+import { countWorkers, listWorkers, readLastActive, type WorkerRow } from '../../db/workers.ts';
 import type { Tx } from '../../db/database.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { HASTY, learnSkills, readSimilarSkills } from './similar-skills.ts';
@@ -60,14 +60,18 @@ export async function discoverAgents(
   if (skills.length > 0) await learnSkills(context, { tenantId, names: skills }, HASTY);
   return context.db.withTenant(tenantId, async (tx) => {
     const similar = await readSimilarSkills(context, tx, skills);
-    const found = await listWorkers(tx, {
-      workspaceId,
-      skills: namesOf(skills, similar),
-      statuses: status ? [status] : ['active', 'idle'],
-    });
+    const among = { workspaceId, statuses: status ? [status] : (['active', 'idle'] as const) };
+    const unknown = isOpen(wanted) ? wanted.limit : undefined;
+    const found = await listWorkers(tx, { ...among, skills: namesOf(skills, similar), unknown });
     const matches = matchAgents({ required_capabilities: skills }, candidatesOf(found, wanted), similar);
-    return { agents: await shownOf(tx, matches.slice(0, wanted.limit), found), total: matches.length };
+    const total = isOpen(wanted) ? await countWorkers(tx, among) : matches.length;
+    return { agents: await shownOf(tx, matches.slice(0, wanted.limit), found), total };
   });
+}
+
+/** Whether any agent will do, whatever it can. */
+function isOpen({ capabilities, domain, minProficiency }: Discovery): boolean {
+  return capabilities.length === 0 && domain === undefined && !minProficiency;
 }
 
 /** For each skill, all names that match it. */
@@ -93,16 +97,13 @@ async function shownOf(tx: Tx, matches: readonly Match[], workers: readonly Work
  * The agents with the capabilities that count: proficient enough and in the domain, if given. Without skills, those with
  * any such capability.
  */
-function candidatesOf(
-  workers: readonly WorkerRow[],
-  { capabilities: skills, domain, minProficiency }: Discovery,
-): Candidate[] {
+function candidatesOf(workers: readonly WorkerRow[], wanted: Discovery): Candidate[] {
+  const { capabilities: skills, domain, minProficiency } = wanted;
   const counts = ({ proficiency = 0.5, domain: of }: Capability) =>
     proficiency >= (minProficiency ?? 0.5) && (domain === undefined || of === domain);
-  const isOpen = skills.length > 0 || (domain === undefined && !minProficiency);
   return workers
     .map((worker) => ({ ...toCandidate(worker), capabilities: (worker.definition.capabilities ?? []).filter(counts) }))
-    .filter(({ capabilities }) => isOpen || capabilities.length > 0);
+    .filter(({ capabilities }) => skills.length > 0 || isOpen(wanted) || capabilities.length > 0);
 }
 
 /**
@@ -118,7 +119,9 @@ export async function composeTeamFor(
   if (skills.length > 0) await learnSkills(context, { tenantId, names: skills }, HASTY);
   const composed = await context.db.withTenant(tenantId, async (tx) => {
     const similar = await readSimilarSkills(context, tx, skills);
-    const pool = await listWorkers(tx, { workspaceId, skills: [] });
+    // Without any of these skills an agent can play a role only if the role needs none.
+    const areNeeded = task.required_roles.every(({ requirements }) => requirements?.required_capabilities?.length);
+    const pool = await listWorkers(tx, { workspaceId, skills: areNeeded ? [namesOf(skills, similar).flat()] : [] });
     return composeTeam(task, pool.map(toCandidate), { ...weights, similar });
   });
   if ('team' in composed) return composed.team;

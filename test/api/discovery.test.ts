@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { listWorkers, listWorkerSkills } from '../../db/workers.ts';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { makeManyAgents, planOfDiscovery, planOfSimilarSkills } from '../support/queries/agents.ts';
+import { countRowsRead } from '../support/queries/postgres.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startTestService } from '../support/service.ts';
 import { sized } from '../support/size.ts';
@@ -135,6 +137,37 @@ describe('looking for agents', () => {
     const { success_rate_7d, avg_latency_ms, avg_tokens_per_task, last_active } = await health();
     assert.equal(success_rate_7d, 1);
     assert.ok(avg_latency_ms < 9000 && avg_tokens_per_task > 0 && Date.parse(last_active) > 0);
+  });
+
+  it('ranks agents without skills by what is known of them, those with nothing known among the others', async () => {
+    const health = { success_rate_7d: 1, avg_latency_ms: 0 };
+    for (const name of ['first', 'second']) await make('/v1/agents', { name });
+    await make('/v1/agents', { name: 'worst', health: { success_rate_7d: 0 } });
+    await make('/v1/agents', { name: 'perfect', health });
+    await make('/v1/agents', { name: 'worse', health: { success_rate_7d: 0.5 } });
+    await make('/v1/agents', { name: 'last' });
+    await make('/v1/agents', { name: 'sleeping', is_active: false });
+    assert.deepEqual(await names('limit=200'), ['first', 'second', 'perfect', 'last', 'worse', 'worst']);
+    for (const limit of [1, 3, 5]) {
+      const { agents, total } = await read(`/v1/agents/discover?limit=${limit}`);
+      const found = agents.map(({ name }: { name: string }) => name);
+      assert.deepEqual([found, total], [(await names('limit=200')).slice(0, limit), 6]);
+    }
+  });
+
+  it('reads of ten thousand agents the definitions of those that it shows, and of none to tell a planner of their skills', async () => {
+    const { id } = await skilled('like', 'rare', 1);
+    await makeManyAgents(api.context.db, { ...tenant, like: id, count: COUNT });
+    const workspace = { workspaceId: tenant.workspace_id };
+    const { db } = api.context;
+    const { counts, found } = await countRowsRead(db, tenant.id, (tx) =>
+      listWorkers(tx, { ...workspace, skills: [], unknown: 10 }),
+    );
+    assert.equal(found.length, 10);
+    assert.ok((counts.get('agent_versions') ?? 0) <= 30, JSON.stringify([...counts]));
+    const skills = await countRowsRead(db, tenant.id, (tx) => listWorkerSkills(tx, { ...workspace, limit: 500 }));
+    assert.equal(skills.counts.get('agent_versions') ?? 0, 0, JSON.stringify([...skills.counts]));
+    assert.deepEqual([skills.found.length, skills.found[0], skills.found.at(-1)], [101, 'rare', 'skill_99']);
   });
 
   it('counts and ranks ten thousand agents by an index of what they can do', async () => {

@@ -9,6 +9,7 @@ import {
   mayBeSimilar,
   type Candidate,
 } from '../../core/matching.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { composeTeam, majority, planOfTeam, type TeamTask } from '../../core/team.ts';
 
 const candidate = (id: string, skills: Record<string, number>, more: Partial<Candidate> = {}): Candidate => ({
@@ -167,6 +168,24 @@ describe('composing a team', () => {
   const spends = (avg_tokens_per_task: number) => ({ health: { avg_tokens_per_task } });
   const all = candidate('all', { writing: 0.9, leading: 0.9 }, spends(2000));
   const pen = candidate('pen', { writing: 0.6 }, spends(1000));
+
+  it('costs in proportion to the agents that it is composed from', () => {
+    const msFor = (count: number) => {
+      const pool = Array.from({ length: count }, (_, n) => candidate(`agent-${n}`, {}));
+      const alone: TeamTask = {
+        required_roles: [{ name: 'one' }],
+        orchestration_pattern: 'parallel',
+        max_team_size: 1,
+        budget: 1000,
+      };
+      const beforeMs = cpuMs();
+      composeTeam(alone, pool, { diversity_weight: 1, cost_weight: 1, quality_weight: 1 });
+      return cpuMs() - beforeMs;
+    };
+    msFor(2000);
+    const few = Math.min(msFor(2000), msFor(2000), msFor(2000));
+    assert.ok(msFor(20_000) < 40 * Math.max(few, 5));
+  });
 
   it('fills the supervisor of a hierarchical team first, and each role with another agent', () => {
     assert.deepEqual(composeTeam(task(), [all, pen], weights), {

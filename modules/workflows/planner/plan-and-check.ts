@@ -5,7 +5,7 @@ import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-ta
 import type { Tx } from '../../../db/database.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
-import { listWorkers } from '../../../db/workers.ts';
+import { listWorkerSkills } from '../../../db/workers.ts';
 import {
   findWorkflow,
   forgetPlanning,
@@ -109,9 +109,7 @@ const MOST_SKILLS = 500;
 async function skillsOf(tx: Tx, { workspace_id: workspaceId, team_id }: WorkflowRow): Promise<string[]> {
   const team = team_id === null ? undefined : await findTeam(tx, team_id);
   const ids = team_id === null ? undefined : (team?.members ?? []).map(({ agent_id }) => agent_id);
-  const workers = await listWorkers(tx, { workspaceId, skills: [], ids });
-  const names = workers.flatMap(({ definition }) => definition.capabilities?.map(({ skill_name }) => skill_name) ?? []);
-  return [...new Set(names)].toSorted().slice(0, MOST_SKILLS);
+  return listWorkerSkills(tx, { workspaceId, ids, limit: MOST_SKILLS });
 }
 
 interface Known {

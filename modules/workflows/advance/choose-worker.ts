@@ -1,4 +1,5 @@
 /** Chooses an agent for a task: the one it names, else the best match (002, "Algorithm 1"). */
+import { LIMITS } from '../../../core/limits.ts';
 import { matchAgents, toThousandths, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import { findAgent } from '../../../db/agents.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
@@ -100,7 +101,7 @@ async function isAwaited(look: WorkflowLook, wanted: Wanted): Promise<boolean> {
 /** Agents to match. The preferred one need not claim the skills; its substitutes must. */
 async function candidates(
   look: WorkflowLook,
-  { skills, preferred, isOpen }: Omit<Wanted, 'task'>,
+  { task, skills, preferred, isOpen }: Wanted,
   { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
   const team = await teamOf(look);
@@ -111,9 +112,32 @@ async function candidates(
     : [];
   const ids = team?.members.map(({ agent_id }) => agent_id);
   const names = namesOf(skills, similar);
-  const others = isOpen ? await lookUp(look, { skills: names, ids, isAway }) : [];
+  const others = isOpen ? await othersFor(look, task, { skills: names, ids, isAway }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
+
+/**
+ * Of a team, or of those with the skills, all; of a whole workspace those among whom the best are. Of agents of which nothing is
+ * known these are the oldest: they are passed over only where the task may not go to them, or this look has given them others.
+ */
+async function othersFor(
+  look: WorkflowLook,
+  { requirements, failed_agents }: ScheduledTask,
+  wanted: Omit<WorkerFilter, 'workspaceId'>,
+): Promise<WorkerRow[]> {
+  if (wanted.skills.length > 0 || wanted.ids || wanted.isAway) return lookUp(look, wanted);
+  const { excluded_agents: excluded = [], preferred_agents: liked = [] } = requirements;
+  const passedOver = excluded.length + failed_agents.length + LIMITS.subtasksAtOnce;
+  const unknown = passedOver < MOST_PASSED_OVER ? MOST_PASSED_OVER : undefined;
+  const some = await lookUp(look, { ...wanted, unknown });
+  const preferred = liked.length > 0 ? await lookUp(look, { skills: [], ids: liked }) : [];
+  const all = new Map([...some, ...preferred].map((row) => [row.id, row]));
+  // In the order of the list, which decides between equal ones.
+  return [...all.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** As one number for all tasks, so that a look reads the list once. */
+const MOST_PASSED_OVER = 200;
 
 /** The workflow's team; undefined if it has none. */
 async function teamOf(look: WorkflowLook): Promise<WorkflowLook['team']> {
@@ -125,7 +149,7 @@ async function teamOf(look: WorkflowLook): Promise<WorkflowLook['team']> {
 /** Looks up the workflow's own agent, which does tasks that are for nobody else. */
 export async function lookUpOwn(look: WorkflowLook): Promise<void> {
   const { agent_id: own, team_id } = look.workflow;
-  if (own !== null && team_id === null) await candidates(look, { skills: [], preferred: own, isOpen: false });
+  if (own !== null && team_id === null) await lookUp(look, { skills: [], ids: [own], isHealthless: true });
 }
 
 /** Lists agents, once a look for all of its tasks: summing up a week of their runs is expensive. */

@@ -134,8 +134,9 @@ async function load({ context }: BenchDrover, { name, messages }: BeamConversati
       batch.map(({ content }) => content),
     );
     const stored = batch.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
+    const model = OFFLINE_EMBEDDINGS;
     await context.db.withTenant(tenantId, (tx) =>
-      storeEmbeddings(tx, { tenantId, agentId, model: OFFLINE_EMBEDDINGS, wanted: undefined, rows: stored }),
+      storeEmbeddings(tx, { tenantId, agentId, model, name: model, wanted: undefined, rows: stored }),
     );
   }
   return { agentId, ids };

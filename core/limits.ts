@@ -332,6 +332,8 @@ export const LIMITS = {
   /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */
   memoryPauseMs: 250,
   embeddedTogether: 32,
+  /** Memories that one job gives their vectors; what is left gets another job. */
+  embeddedByJob: 3200,
   /** For so long a process that has said how it embeds counts for others, which leave its vectors alone; after so long what did not succeed in being embedded anew is tried again. */
   embeddingSettingsMs: 900_000,
   replacedAgainMs: 300_000,

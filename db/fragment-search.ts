@@ -1,5 +1,6 @@
 /** Searches fragments of spaces by words and vectors: few are compared one by one; for many, indexes provide candidates. */
 import { BM25 } from '../core/memory/ranking.ts';
+import { withLength } from '../core/memory/vector-names.ts';
 import type { Tx } from './database.ts';
 import { POSTINGS, withOlder } from './memory-postings.ts';
 import { nearestFirst, type QuestionVector } from './memory-search.ts';
@@ -32,7 +33,7 @@ export async function searchFragments(
   const seen = await listSeen(tx, scope, { limit: EXACT_FRAGMENTS + 1 });
   if (seen.length === 0) return [];
   const isFew = seen.length <= EXACT_FRAGMENTS;
-  const vector = asked && (await fits(tx, scope, asked)) ? asked : undefined;
+  const vector = asked && (await fitting(tx, scope, asked));
   const near = isFew ? seen : vector ? await findNear(tx, scope, vector) : [];
   const size = isFew ? seen.length : COUNTED_FRAGMENTS;
   return searchAmong(tx, scope, { text, vector, near, isFew, size });
@@ -51,14 +52,29 @@ async function listSeen(
   return rows.map(({ id }) => id);
 }
 
-/** Whether vectors of the fragments can be compared with a question's: the model may give others than it did. */
-async function fits(tx: Tx, { spaceIds }: FragmentSearch, { model, dimensions }: QuestionVector): Promise<boolean> {
-  const [row] = await tx.query<{ length: number }>(
-    `select vector_dims(embedding) as length from memory_fragments
-      where space_id = any($1::uuid[]) and embedding_model = $2 and embedding is not null limit 1`,
-    [spaceIds, model],
-  );
-  return row === undefined || row.length === dimensions;
+/**
+ * A question's vector, with the name of the fragments' vectors that it can be compared with; undefined if there are only others:
+ * the model may give others than it did.
+ */
+async function fitting(
+  tx: Tx,
+  { spaceIds }: FragmentSearch,
+  asked: QuestionVector,
+): Promise<QuestionVector | undefined> {
+  const { model, dimensions } = asked;
+  const lengthOf = async (name: string): Promise<number | undefined> => {
+    const [row] = await tx.query<{ length: number }>(
+      `select vector_dims(embedding) as length from memory_fragments
+        where space_id = any($1::uuid[]) and embedding_model = $2 and embedding is not null limit 1`,
+      [spaceIds, name],
+    );
+    return row?.length;
+  };
+  const stored = await lengthOf(model);
+  if (stored === dimensions) return asked;
+  const name = withLength(model, dimensions);
+  if ((await lengthOf(name)) !== undefined) return { ...asked, model: name };
+  return stored === undefined ? asked : undefined;
 }
 
 /** The nearest found by the index; in addition the newest, if others' fragments are nearer. */

@@ -170,8 +170,9 @@ export async function findNearTexts(
   return tx.query(
     `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
         select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
-         where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed') and ${STILL_SO}
-           and vector_dims(v.vector::vector) = ${lengthOfVectors('$1', '$2')} ${own}
+         where e.agent_id = $1 and e.status in ('active', 'disputed') and ${STILL_SO} ${own}
+           and e.embedding_model = case vector_dims(v.vector::vector) when ${lengthOfVectors('$1', '$2')} then $2
+             else $2 || '#' || vector_dims(v.vector::vector) end
          order by e.embedding <=> v.vector::vector limit 5) n
       where n.distance <= $4::float8`,
     [of.agentId, of.model, of.vectors, 1 - of.leastCosine, ...(of.userId === undefined ? [] : [of.userId])],

@@ -1,7 +1,8 @@
 /** Fragments of shared memory, with their versions, uses and vectors. */
-import { NO_VECTOR } from '../core/memory/entry.ts';
+import { refusalBy } from '../core/memory/vector-names.ts';
 import { findSpace, type SpaceRow, type Visibility } from './memory-spaces.ts';
 import type { Tx } from './database.ts';
+import { REFUSED } from './memory-models.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 
 export interface FragmentContent {
@@ -229,36 +230,52 @@ export interface UnembeddedFragment {
   id: string;
   space_id: string;
   content: string;
-  /** The model of its vector. */
+  /** The name of its vector, or of its refusal. */
   model: string | null;
 }
 
-/** Fragments of spaces without a vector, then those with a vector of a model that is neither this one nor `kept`. */
+/**
+ * Fragments of spaces without a vector, then those with one of another `name`, then those that another `model` refuses; none of
+ * the models that are `kept`. With `newestFirst`, the newest of each of these.
+ */
 export async function listUnembeddedFragments(
   tx: Tx,
-  of: { spaceIds: readonly string[]; model: string; kept: readonly string[]; limit: number },
+  of: {
+    spaceIds: readonly string[];
+    model: string;
+    name?: string;
+    kept: readonly string[];
+    newestFirst?: boolean;
+    limit: number;
+  },
 ): Promise<UnembeddedFragment[]> {
+  const { spaceIds, model, name = model, kept, newestFirst = false, limit } = of;
+  const order = newestFirst ? 'order by id desc' : '';
   return tx.query(
     `(select id, space_id, words as content, embedding_model as model from memory_fragments
        where space_id = any($1::uuid[]) and embedding_model is null order by id limit $2)
      union all
      (select id, space_id, words, embedding_model from memory_fragments
        where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3)
-         and embedding_model <> all($4::text[]) limit $2)
+         and split_part(embedding_model, '#', 1) <> all($4::text[]) ${order} limit $2)
+     union all
+     (select id, space_id, words, embedding_model from memory_fragments
+       where space_id = any($1::uuid[]) and ${REFUSED} and (embedding_model < $5 or embedding_model > $5)
+         and substr(embedding_model, $6) <> all($4::text[]) ${order} limit $2)
      limit $2`,
-    [of.spaceIds, of.limit, of.model, of.kept],
+    [spaceIds, limit, name, kept, refusalBy(model), refusalBy('').length + 1],
   );
 }
 
-/** Stores vectors of fragments, in pgvector's notation, or null for a text that the model refuses. */
+/** Stores vectors of fragments, in pgvector's notation, under a name, or a refusal by the model. */
 export async function storeFragmentEmbeddings(
   tx: Tx,
-  of: { model: string; rows: readonly { id: string; content: string; vector: string | null }[] },
+  of: { model: string; name: string; rows: readonly { id: string; content: string; vector: string | null }[] },
 ): Promise<void> {
   await tx.query(
-    `update memory_fragments f set embedding = r.vector::vector, embedding_model = case when r.vector is null then '${NO_VECTOR}' else $1 end
+    `update memory_fragments f set embedding = r.vector::vector, embedding_model = case when r.vector is null then $3 else $1 end
        from jsonb_to_recordset($2::jsonb) as r (id uuid, content text, vector text) where f.id = r.id and f.words = r.content`,
-    [of.model, JSON.stringify(of.rows)],
+    [of.name, JSON.stringify(of.rows), refusalBy(of.model)],
   );
 }
 

@@ -3,6 +3,9 @@ import type { ClientBase } from 'pg';
 import type { Database } from './database.ts';
 import { makeIndexBesideWriters } from './make-index.ts';
 
+/** The model that comes with Drover, whose index the migrations make. */
+const OFFLINE = 'offline';
+
 interface VectorModel {
   /** The table with the vectors. */
   owner: 'memory_entries' | 'memory_fragments';
@@ -11,7 +14,7 @@ interface VectorModel {
 }
 
 /** The length of a model's vectors, as its index holds them; undefined before there is one. */
-export async function readVectorLength(
+async function readVectorLength(
   db: Database,
   { owner, model }: Pick<VectorModel, 'owner' | 'model'>,
 ): Promise<number | undefined> {
@@ -27,6 +30,44 @@ export async function readVectorLength(
   return row?.length;
 }
 
+/** Lengths of a model's vectors; both are undefined for a model whose vectors are always of one. */
+export interface GivenLengths {
+  /** Of those that count now. */
+  given: number | undefined;
+  /** Of those that are stored under its mere name. */
+  first: number | undefined;
+}
+
+/** The lengths of a model's vectors; `given` is undefined until some were noted. */
+export async function readLengths(db: Database, of: Pick<VectorModel, 'owner' | 'model'>): Promise<GivenLengths> {
+  if (of.model === OFFLINE) return { given: undefined, first: undefined };
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ length: number }>('select length from embedding_lengths where model = $1', [of.model]),
+  );
+  return { given: row?.length, first: await readVectorLength(db, of) };
+}
+
+/**
+ * Notes the length of a vector that a model has given; returns the length that counts. That is the former one as long as
+ * somebody was given it within this time: only a lasting change is one.
+ */
+export async function noteLength(
+  db: Database,
+  { model, length, withinMs }: { model: string; length: number; withinMs: number },
+): Promise<number> {
+  return db.asMaintenance(async (tx) => {
+    // Once a minute suffices.
+    await tx.query(
+      `insert into embedding_lengths as l (model, length, seen_at) values ($1, $2, now())
+         on conflict (model) do update set length = excluded.length, seen_at = now()
+           where l.seen_at < now() - $3 * interval '1 ms' or l.length = excluded.length and l.seen_at < now() - interval '1 minute'`,
+      [model, length, withinMs],
+    );
+    const [row] = await tx.query<{ length: number }>('select length from embedding_lengths where model = $1', [model]);
+    return row?.length ?? length;
+  });
+}
+
 /** The index's name, as built by `ensure_vector_index`. */
 const STATE = `select n.name, i.indisvalid as valid from (select $3::text || '_near_' || substr(md5($1 || $2::int), 1, 12) as name) n
   left join pg_index i on i.indexrelid = to_regclass(n.name)`;
@@ -37,7 +78,7 @@ const STATE = `select n.name, i.indisvalid as valid from (select $3::text || '_n
  */
 export async function ensureMemoryIndex(db: Database, of: VectorModel): Promise<boolean> {
   if (of.dimensions < 1 || of.dimensions > 4000) return false;
-  if (of.model === 'offline' && of.dimensions === 512) return false;
+  if (of.model === OFFLINE && of.dimensions === 512) return false;
   const values = [of.model, of.dimensions, of.owner];
   const [known] = await db.asMaintenance((tx) => tx.query<{ valid: boolean | null }>(STATE, values));
   if (known?.valid) return false;

@@ -1,5 +1,5 @@
 /** Embedding models of agents' memories: which entries lack the current one, and how processes embed. */
-import { NO_VECTOR } from '../core/memory/entry.ts';
+import { refusalBy, withLength } from '../core/memory/vector-names.ts';
 import type { Database, Tx } from './database.ts';
 import { LIVE } from './memory-entries.ts';
 import { shareMemoryOf } from './memory-lock.ts';
@@ -34,7 +34,7 @@ export async function noteEmbeddingSettings(
   });
 }
 
-/** The model that agents want, and the model of their vectors. */
+/** The model that agents want, and the name that is stored as the model of their vectors or of refused texts. */
 export interface ModelPair {
   /** Empty if they name none. */
   wanted: string;
@@ -64,15 +64,17 @@ export async function noteWantedModel(tx: Tx, of: { agentId: string; wanted: str
   ]);
 }
 
-/** The models of an agent's live entries; deletes records of others. */
+/** Condition on an entry or a fragment: its model refuses it. */
+export const REFUSED = 'embedding is null and embedding_model is not null';
+
+/** The names of the models of an agent's live entries, and of those that refuse some; deletes records of others. */
 export async function readModels(tx: Tx, agentId: string): Promise<string[]> {
+  const next = (entries: string) => `select embedding_model as model from memory_entries
+    where agent_id = $1 and ${entries} and ${LIVE} and embedding_model > found.model order by embedding_model limit 1`;
+  const names = (entries: string) => `(with recursive found as (
+     select ''::text as model union all select n.model from found cross join lateral (${next(entries)}) n) select model from found where model <> '')`;
   const rows = await tx.query<{ model: string }>(
-    `with recursive found as (
-       (select embedding_model as model from memory_entries where agent_id = $1 and embedding is not null and ${LIVE}
-         order by embedding_model limit 1)
-       union all
-       select n.model from found f cross join lateral (select embedding_model as model from memory_entries
-         where agent_id = $1 and embedding is not null and ${LIVE} and embedding_model > f.model order by embedding_model limit 1) n),
+    `with found as materialized (${names('embedding is not null')} union all ${names(REFUSED)}),
      gone as (delete from memory_models where agent_id = $1 and model not in (select model from found))
      select model from found`,
     [agentId],
@@ -97,6 +99,21 @@ export async function readLengthOf(
   return row?.length ?? undefined;
 }
 
+/**
+ * The name under which an agent has vectors of a model that can be compared with one of so many dimensions; undefined if all are
+ * of other lengths.
+ */
+export async function findComparable(
+  tx: Tx,
+  { agentId, model, dimensions }: { agentId: string; model: string; dimensions: number },
+): Promise<string | undefined> {
+  const stored = await readLengthOf(tx, { agentId, model });
+  if (stored === dimensions) return model;
+  const name = withLength(model, dimensions);
+  if ((await readLengthOf(tx, { agentId, model: name })) !== undefined) return name;
+  return stored === undefined ? model : undefined;
+}
+
 /** Records that replacing the vectors of these models has begun. */
 export async function noteTried(tx: Tx, of: { agentId: string; models: readonly string[] }): Promise<void> {
   await tx.query('update memory_models set tried_at = now() where agent_id = $1 and model = any($2::text[])', [
@@ -105,7 +122,7 @@ export async function noteTried(tx: Tx, of: { agentId: string; models: readonly 
   ]);
 }
 
-/** Entries of the agent without a vector, then those with a vector of a `replaced` model. */
+/** Entries of the agent without a vector, then those with one of a `replaced` name, newest first, and those with a refusal of one. */
 export async function listUnembedded(
   tx: Tx,
   of: { agentId: string; replaced: readonly string[]; limit: number },
@@ -114,34 +131,40 @@ export async function listUnembedded(
     `(select id, content from memory_entries where agent_id = $1 and embedding_model is null and ${LIVE} order by id limit $3)
      union all
      (select id, content from memory_entries where agent_id = $1 and embedding is not null and ${LIVE}
-        and embedding_model = any($2::text[]) limit $3)
+        and embedding_model = any($2::text[]) order by id desc limit $3)
+     union all
+     (select id, content from memory_entries where agent_id = $1 and ${REFUSED} and ${LIVE}
+        and embedding_model = any($2::text[]) order by id desc limit $3)
      limit $3`,
     [of.agentId, of.replaced, of.limit],
   );
 }
 
-/** Stores vectors in pgvector's notation, or null for a refused text. Skips entries whose text is gone. */
+/** Stores vectors in pgvector's notation under a name, or a refusal by the model. Skips entries whose text is gone. */
 export async function storeEmbeddings(
   tx: Tx,
   of: {
     tenantId: string;
     agentId: string;
     model: string;
+    name: string;
     wanted: string | undefined;
     rows: readonly { id: string; vector: string | null }[];
   },
 ): Promise<void> {
+  const refusal = refusalBy(of.model);
+  const names = [...new Set(of.rows.map(({ vector }) => (vector === null ? refusal : of.name)))];
   await tx.query(
-    `insert into memory_models as m (agent_id, model, tenant_id, wanted) select $1::uuid, $2, $3::uuid, $4 where $5::boolean
+    `insert into memory_models as m (agent_id, model, tenant_id, wanted) select $1::uuid, name, $3::uuid, $4 from unnest($2::text[]) name
        on conflict (agent_id, model) do update set wanted = excluded.wanted where m.wanted <> excluded.wanted`,
-    [of.agentId, of.model, of.tenantId, of.wanted ?? '', of.rows.some(({ vector }) => vector !== null)],
+    [of.agentId, names.toSorted(), of.tenantId, of.wanted ?? ''],
   );
   await shareMemoryOf(tx, of.agentId);
   await tx.query(
-    `update memory_entries e set embedding = r.vector::vector, embedding_model = case when r.vector is null then '${NO_VECTOR}' else $1 end from (
+    `update memory_entries e set embedding = r.vector::vector, embedding_model = case when r.vector is null then $3 else $1 end from (
         select e.id, r.vector from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text)
           join memory_entries e on e.id = r.id and e.${LIVE} order by e.id for no key update of e) r
       where e.id = r.id`,
-    [of.model, JSON.stringify(of.rows)],
+    [of.name, JSON.stringify(of.rows), refusal],
   );
 }

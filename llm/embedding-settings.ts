@@ -1,4 +1,6 @@
 /** Which model a process embeds with, and whose vectors it replaces. Pure. */
+import { readVectorName } from '../core/memory/vector-names.ts';
+import type { GivenLengths } from '../db/memory-index.ts';
 import type { EmbeddingSettings } from '../db/memory-models.ts';
 
 export type { EmbeddingSettings };
@@ -21,17 +23,30 @@ export function modelUnder(
   return hasKey && named.startsWith('openai/') ? named : model;
 }
 
+/** Vectors, or refused texts, by the name that is stored as their model. */
+interface Replaceable {
+  wanted: string | undefined;
+  model: string;
+  /** Those of the process's own model; none if its vectors are always of one. */
+  lengths?: GivenLengths;
+}
+
+const OF_ONE_LENGTH: GivenLengths = { given: undefined, first: undefined };
+
 /**
- * Whether a process re-embeds entries with a vector of `model`. It does if it uses the model that the agent names, or
- * if no other process uses `model`; so processes with different settings never undo each other's work for ever.
+ * Whether a process embeds such entries anew. It does if it uses the model that the agent names, or if no other process uses
+ * theirs; so processes with different settings never undo each other's work for ever. Of its own model it replaces vectors of
+ * another length than is given now.
  */
 export function replaces(
   own: EmbeddingSettings,
   others: readonly EmbeddingSettings[],
-  { wanted, model }: { wanted: string | undefined; model: string },
+  { wanted, model: name, lengths: { given, first } = OF_ONE_LENGTH }: Replaceable,
 ): boolean {
   const mine = modelUnder(own, wanted);
-  if (mine === undefined || mine === model) return false;
+  if (mine === undefined) return false;
+  const { model, length = first, isRefused } = readVectorName(name);
+  if (mine === model) return !isRefused && given !== undefined && length !== undefined && length !== given;
   const isNamed = wanted !== undefined && mine === nameOf(wanted);
   return isNamed || others.every((each) => modelUnder(each, wanted) !== model);
 }

@@ -29,9 +29,23 @@ export interface Embeddings {
   embedEach: (model: string, texts: readonly string[], options: EmbedOptions) => Promise<(number[] | undefined)[]>;
   /** The same, but rejects if the model refuses one of them. */
   embed: (model: string, texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
+  /** The lengths of vectors that models gave since the last call; none of the model that comes with Drover. */
+  takeLengths: () => { model: string; length: number }[];
   /** Compares a question with texts that this process has embedded before. Rejects as `embed` does. */
   compare: CompareTexts;
   close: () => Promise<void>;
+}
+
+/** The model gives vectors of another length than before. */
+export class OtherLength extends Error {
+  readonly length: number;
+
+  constructor(model: string, length: number, stored: number | undefined) {
+    super(
+      `The embedding model "${model}" gives vectors of ${length} numbers, and those that are stored have ${stored}.`,
+    );
+    this.length = length;
+  }
 }
 
 const OPENAI = /^openai\/(.+)$/;
@@ -40,6 +54,9 @@ const OPENAI = /^openai\/(.+)$/;
 export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig): Embeddings {
   const offline = openOfflineEmbeddings();
   const cache = new LRUCache<string, number[]>({ max: LIMITS.cachedEmbeddings });
+  /** Of the last vectors that models gave: cached ones of another length are made anew. */
+  const lengths = new Map<string, number>();
+  const untold = new Set<string>();
   const { openai } = modelKeys;
   const settings = { model: embeddingModel, has_key: openai !== undefined };
   const find = (model: string): EmbedTexts => {
@@ -51,15 +68,18 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
   const embedSome: Embeddings['embedEach'] = async (model, texts, options) => {
     const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
     const { dimensions } = options;
-    const fits = (vector: number[] | undefined) => vector?.length === (dimensions ?? vector?.length);
+    const fits = (vector: number[] | undefined) =>
+      vector?.length === (dimensions ?? lengths.get(model) ?? vector?.length);
     const known = new Map(keys.map((key) => [key, cache.get(key)] as const).filter(([, vector]) => fits(vector)));
     const missing = new Map(keys.flatMap((key, at) => (known.get(key) ? [] : [[key, cut(texts[at] ?? '')] as const])));
     const made = missing.size === 0 ? [] : await embedEach(find(model), [...missing.values()], options);
-    const misfit = made.find((vector) => vector !== undefined && !fits(vector));
-    if (misfit)
-      throw new Error(
-        `The embedding model "${model}" gives vectors of ${misfit.length} numbers, and those that are stored have ${dimensions}.`,
-      );
+    const length = lengthOf(made);
+    if (length > 0 && model !== OFFLINE_EMBEDDINGS) {
+      lengths.set(model, length);
+      untold.add(model);
+    }
+    const misfit = made.find((vector) => vector !== undefined && vector.length !== (dimensions ?? vector.length));
+    if (misfit) throw new OtherLength(model, misfit.length, dimensions);
     [...missing.keys()].forEach((key, at) => known.set(key, made[at]));
     return keys.map((key) => {
       const vector = known.get(key);
@@ -78,6 +98,11 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
     modelFor: (wanted) => modelUnder(settings, wanted),
     embedEach: embedSome,
     embed,
+    takeLengths() {
+      const taken = [...untold].map((model) => ({ model, length: lengths.get(model) ?? 0 }));
+      untold.clear();
+      return taken;
+    },
     compare,
     close: async () => {
       close();

@@ -2,14 +2,8 @@
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
-import {
-  isTrusted,
-  MEMORY_ORIGINS,
-  MEMORY_STATUSES,
-  MEMORY_TYPES,
-  memoryType,
-  NO_VECTOR,
-} from '../../core/memory/entry.ts';
+import { isTrusted, MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES, memoryType } from '../../core/memory/entry.ts';
+import { readVectorName } from '../../core/memory/vector-names.ts';
 import { VALIDITIES } from '../../core/memory/validity.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ArchiveRow, History, MemoryRow } from '../../modules/memory/read-memories.ts';
@@ -176,7 +170,8 @@ function recencyOf(row: MemoryRow): number {
 const text = (at: Date | null) => at?.toISOString() ?? null;
 
 export function presentMemory(row: MemoryRow): z.input<typeof memory> {
-  const model = row.embedding_model === NO_VECTOR ? null : row.embedding_model;
+  const name = row.embedding_model === null ? undefined : readVectorName(row.embedding_model);
+  const model = name === undefined || name.isRefused ? null : name.model;
   return {
     id: row.id,
     entry_id: row.id,

@@ -13,9 +13,6 @@ export type MemoryStatus = (typeof MEMORY_STATUSES)[number];
 export const MEMORY_ORIGINS = ['user', 'agent', 'tool', 'web', 'memory'] as const;
 export type MemoryOrigin = (typeof MEMORY_ORIGINS)[number];
 
-/** Stored as the model of a text that its model refuses: it has no vector, is not sent again, and is found by its words. */
-export const NO_VECTOR = 'none';
-
 /** How contradictions are detected when an entry is written. */
 export const CONFLICT_CHECKS = ['off', 'rules', 'model'] as const;
 export type ConflictCheck = (typeof CONFLICT_CHECKS)[number];

@@ -5,7 +5,7 @@ import { rank } from '../../core/memory/ranking.ts';
 import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
-import { readLengthOf } from '../../db/memory-models.ts';
+import { findComparable } from '../../db/memory-models.ts';
 import type { MemoryUse } from '../../db/memory-uses.ts';
 import { shareGivingOf } from '../../db/memory-lock.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
@@ -96,7 +96,10 @@ async function vectorOf(
   }
 }
 
-/** Undefined for a vector that cannot be compared with those of the agent's entries, since the model gives others than it did. */
+/**
+ * The vector, with the name of the agent's vectors that it can be compared with; undefined if there are only others, since the
+ * model gives others than it did.
+ */
 async function fitting(
   { log }: MemoryContext,
   tx: Tx,
@@ -104,11 +107,8 @@ async function fitting(
 ): Promise<QuestionVector | undefined> {
   if (vector === undefined) return undefined;
   const { model, dimensions } = vector;
-  const stored = await readLengthOf(tx, { agentId, model });
-  if (stored === undefined || stored === dimensions) return vector;
-  log.warn(
-    { model, agent: agentId, stored, dimensions },
-    'a vector has another length than stored ones: recall goes by words',
-  );
+  const name = await findComparable(tx, { agentId, model, dimensions });
+  if (name !== undefined) return { ...vector, model: name };
+  log.warn({ model, agent: agentId, dimensions }, 'a vector has another length than stored ones: recall goes by words');
   return undefined;
 }

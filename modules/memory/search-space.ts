@@ -2,7 +2,6 @@
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listFragments, noteAccesses, type FragmentRow } from '../../db/memory-fragments.ts';
-import { readVectorLength } from '../../db/memory-index.ts';
 import { listSearchedSpaces } from '../../db/memory-spaces.ts';
 import { searchFragments } from '../../db/fragment-search.ts';
 import type { QuestionVector } from '../../db/memory-search.ts';
@@ -13,6 +12,7 @@ import type { EmbedOptions } from '../../llm/embed-texts.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragments.ts';
+import { makeVectors } from './make-vectors.ts';
 import { accessible, requireAccess, requireAgents } from './space/access.ts';
 import { requireSpace } from './spaces.ts';
 
@@ -140,10 +140,10 @@ async function embedFirst(
     if (rows.length === LIMITS.embeddedTogether)
       for (const spaceId of new Set(rows.map((row) => row.space_id)))
         embedFragmentsSoon(context, { tenantId, spaceId });
+    if (rows.length === 0) return;
     const texts = rows.map(({ content }) => content);
-    const dimensions = await readVectorLength(context.db, { owner: 'memory_fragments', model });
-    const vectors = await context.embeddings.embedEach(model, texts, { ...options, dimensions });
-    await storeVectors(context, tenantId, { model, rows, vectors });
+    const made = await makeVectors(context, { owner: 'memory_fragments', model, texts }, options);
+    await storeVectors(context, tenantId, { model, rows, ...made });
   } catch (error) {
     context.log.warn({ err: error, model }, 'fragments that a space is searched for have no vectors yet');
   }

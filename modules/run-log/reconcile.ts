@@ -1,6 +1,8 @@
 /** Sends missing jobs: for each unfinished run that should be driven, and each call that should be made. */
 import type { Job, Queue } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
+import { readVectorName } from '../../core/memory/vector-names.ts';
+import { readLengths } from '../../db/memory-index.ts';
 import { listModelPairs, noteEmbeddingSettings, type ModelPair } from '../../db/memory-models.ts';
 import { replaces } from '../../llm/embedding-settings.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
@@ -45,7 +47,16 @@ export async function reconcile(context: RunLogContext, quietMs: number, tenantI
 async function replacedBy({ db, embeddings: { settings } }: RunLogContext): Promise<ModelPair[]> {
   const others = await noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs);
   const pairs = await listModelPairs(db, LIMITS.sweepRows);
-  return pairs.filter(({ wanted, model }) => replaces(settings, others, { wanted: wanted || undefined, model }));
+  const models = new Set(pairs.map(({ model: name }) => readVectorName(name).model));
+  const replaced: ModelPair[] = [];
+  for (const model of models) {
+    const lengths = await readLengths(db, { owner: 'memory_entries', model });
+    const of = pairs.filter((pair) => readVectorName(pair.model).model === model);
+    replaced.push(
+      ...of.filter((pair) => replaces(settings, others, { ...pair, wanted: pair.wanted || undefined, lengths })),
+    );
+  }
+  return replaced;
 }
 
 async function eachPage(

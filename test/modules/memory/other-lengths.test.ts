@@ -74,7 +74,7 @@ describe('An embedding server that gives vectors of another length, or none that
     await add('Cleo drinks water.');
     server.give((text) => (text.includes('POISON') ? many(6)(text).fill(Number.NaN) : many(6)(text)));
     assert.deepEqual(await embed(), { embedded: 2 });
-    assert.deepEqual((await models()).map(String).toSorted(), ['none', MODEL, MODEL]);
+    assert.deepEqual((await models()).map(String).toSorted(), [`none:${MODEL}`, MODEL, MODEL]);
   });
 
   it('is searched for by words in a space', async () => {

@@ -57,7 +57,7 @@ describe('A text that the embedding model refuses', () => {
     assert.equal(json.fragments[0].content.data, 'Ada drinks espresso.');
     const models = () => modelsOfFragments({ context: api.context, tenantId: DEFAULT_TENANT_ID }, space);
     await waitUntil('nothing is left to embed', async () => (await models()).every((model) => model !== null));
-    assert.deepEqual((await models()).map(String).toSorted(), ['none', 'none', MODEL]);
+    assert.deepEqual((await models()).map(String).toSorted(), [`none:${MODEL}`, `none:${MODEL}`, MODEL]);
     assert.equal(sent(''), 0);
     assert.deepEqual(
       api.log.filter(({ msg }) => String(msg).includes('a question has no vector')),

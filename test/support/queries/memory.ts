@@ -191,6 +191,7 @@ export async function ageAllMemories(tenant: Tenant): Promise<void> {
 /** As if no process had embedded anything for a day. */
 export async function endEmbeddingSettings({ context }: Tenant): Promise<void> {
   await rowsOfAll(context.db, `update embedding_settings set seen_at = now() - interval '1 day'`);
+  await rowsOfAll(context.db, `update embedding_lengths set seen_at = now() - interval '1 day'`);
 }
 
 /** As if nobody had tried to replace vectors for a day. */
@@ -246,4 +247,10 @@ export async function passTimeOfSpace(tenant: Tenant, space: string, hours: numb
 /** As if the time of all fragments of a space was over a moment ago. */
 export async function endFragmentsOf(tenant: Tenant, space: string): Promise<void> {
   await rows(tenant, 'update memory_fragments set expires_at = clock_timestamp() where space_id = $1', space);
+}
+
+/** As if all refusals of texts had been stored by a process that did not say which model refused. */
+export async function forgetRefusers(tenant: Tenant): Promise<void> {
+  for (const table of ['memory_entries', 'memory_fragments'])
+    await rows(tenant, `update ${table} set embedding_model = 'none' where embedding_model like 'none:%'`);
 }

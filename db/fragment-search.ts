@@ -7,6 +7,7 @@ import { nearestFirst, type QuestionVector } from './memory-search.ts';
 import {
   FRAGMENT_BYTES,
   FRAGMENT_COLUMNS,
+  NEWEST_OF_EACH,
   VISIBLE,
   type FragmentRow,
   type FragmentSearch,
@@ -30,7 +31,7 @@ export async function searchFragments(
   scope: FragmentSearch,
   { text, vector: asked }: { text: string; vector: QuestionVector | undefined },
 ): Promise<FoundFragment[]> {
-  const seen = await listSeen(tx, scope, { limit: EXACT_FRAGMENTS + 1 });
+  const seen = await listSeen(tx, scope, EXACT_FRAGMENTS + 1);
   if (seen.length === 0) return [];
   const isFew = seen.length <= EXACT_FRAGMENTS;
   const vector = asked && (await fitting(tx, scope, asked));
@@ -39,14 +40,10 @@ export async function searchFragments(
   return searchAmong(tx, scope, { text, vector, near, isFew, size });
 }
 
-/** Ids of fragments that the agent may see, newest first or unordered. */
-async function listSeen(
-  tx: Tx,
-  { spaceIds, agentId }: FragmentSearch,
-  { limit, order = '' }: { limit: number; order?: string },
-): Promise<string[]> {
+/** Ids of fragments that the agent may see, in no order. */
+async function listSeen(tx: Tx, { spaceIds, agentId }: FragmentSearch, limit: number): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `select f.id from memory_fragments f where f.space_id = any($1::uuid[]) and ${VISIBLE} ${order} limit $3`,
+    `select f.id from memory_fragments f where f.space_id = any($1::uuid[]) and ${VISIBLE} limit $3`,
     [spaceIds, agentId, limit],
   );
   return rows.map(({ id }) => id);
@@ -83,8 +80,11 @@ async function findNear(tx: Tx, scope: FragmentSearch, asked: QuestionVector): P
   const [where, values] = [`f.space_id = any($1::uuid[]) and ${VISIBLE}`, [spaceIds, agentId]];
   const ids = await nearestFirst(tx, asked, { table: 'memory_fragments f', where, values, limit: VECTOR_CANDIDATES });
   if (ids.length >= VECTOR_CANDIDATES) return ids;
-  const order = 'order by f.created_at desc, f.id desc';
-  return [...ids, ...(await listSeen(tx, scope, { limit: NEWEST_FRAGMENTS, order }))];
+  const newest = await tx.query<{ id: string }>(
+    `select f.id from ${NEWEST_OF_EACH} order by f.created_at desc, f.id desc limit $3`,
+    [spaceIds, agentId, NEWEST_FRAGMENTS],
+  );
+  return [...ids, ...newest.map(({ id }) => id)];
 }
 
 async function searchAmong(

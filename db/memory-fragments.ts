@@ -171,16 +171,17 @@ export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void>
 }
 
 /**
- * Deletes a fragment with its versions and words; with `ifExpired`, only if it has expired. Returns whether it existed. The
- * row is deleted first, since a concurrent write locks it: the words deleted are then those of that write.
+ * Deletes fragments with their versions and words; with `ifExpired`, only those that have expired. Returns the ids of those that
+ * existed. The rows are deleted first, since a concurrent write locks its row: the words deleted are then those of that write.
  */
-export async function deleteFragment(tx: Tx, of: { id: string; ifExpired?: boolean }): Promise<boolean> {
-  const rows = await tx.query(
-    `delete from memory_fragments where id = $1 and (not $2::boolean or expires_at < now()) returning id`,
-    [of.id, of.ifExpired ?? false],
+export async function deleteFragments(tx: Tx, of: { ids: readonly string[]; ifExpired?: boolean }): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `delete from memory_fragments where id = any($1::uuid[]) and (not $2::boolean or expires_at < now()) returning id`,
+    [of.ids, of.ifExpired ?? false],
   );
-  if (rows.length > 0) await tx.query('delete from memory_terms where entry_id = $1', [of.id]);
-  return rows.length > 0;
+  const ids = rows.map(({ id }) => id);
+  if (ids.length > 0) await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [ids]);
+  return ids;
 }
 
 export interface FragmentSearch {
@@ -195,10 +196,14 @@ export const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::
   and (f.created_by_agent = $2 or (f.visibility <> 'private' and (f.allowed_agents = '{}' or $2 = any(f.allowed_agents)))
     or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
 
+/** `from` for the newest visible fragments `f` of the spaces `$1`, `$3` of each: only of one space does an index have the order. */
+export const NEWEST_OF_EACH = `unnest($1::uuid[]) as space (id) cross join lateral (select * from memory_fragments f
+  where f.space_id = space.id and ${VISIBLE} order by f.created_at desc, f.id desc limit $3) f`;
+
 /** The newest fragments, as many as fit on a page. */
 export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: FragmentSearch): Promise<FragmentRow[]> {
-  const newest = `select ${FRAGMENT_COLUMNS}, ${FRAGMENT_BYTES} from memory_fragments f
-    where f.space_id = any($1::uuid[]) and ${VISIBLE} order by f.created_at desc, f.id desc limit $3`;
+  const newest = `select ${FRAGMENT_COLUMNS}, ${FRAGMENT_BYTES} from ${NEWEST_OF_EACH}
+    order by f.created_at desc, f.id desc limit $3`;
   const found = await tx.query<FragmentRow & Sized>(untilFull(newest, 'created_at desc, id desc'), [
     spaceIds,
     agentId,

@@ -100,12 +100,13 @@ export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Locks a space against additions until the transaction ends; returns its number of fragments in force. */
-export async function lockSpace(tx: Tx, id: string): Promise<number> {
+/** Locks a space against additions until the transaction ends; returns whether it has so many fragments in force. */
+export async function lockSpace(tx: Tx, { id, most }: { id: string; most: number }): Promise<boolean> {
   await tx.query('select 1 as locked from memory_spaces where id = $1 for update', [id]);
   const [row] = await tx.query<{ size: number }>(
-    'select count(*) as size from memory_fragments where space_id = $1 and (expires_at is null or expires_at > now())',
-    [id],
+    `select count(*)::int as size from (select from memory_fragments
+       where space_id = $1 and (expires_at is null or expires_at > now()) limit $2) counted`,
+    [id, most],
   );
-  return row?.size ?? 0;
+  return (row?.size ?? 0) >= most;
 }

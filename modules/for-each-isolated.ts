@@ -37,8 +37,11 @@ const TENANTS_AT_A_TIME = 4;
 const ROUND_MS = 4000;
 
 /** Repeats a part of an act until no more is to do, or its round is over: the next one does the rest. Returns how much was done. */
-export async function whileRoundLasts(part: () => Promise<{ done: number; hasMore: boolean }>): Promise<number> {
-  const endsAtMs = performance.now() + ROUND_MS;
+export async function whileRoundLasts(
+  part: () => Promise<{ done: number; hasMore: boolean }>,
+  roundMs: number = ROUND_MS,
+): Promise<number> {
+  const endsAtMs = performance.now() + roundMs;
   let total = 0;
   for (;;) {
     const { done, hasMore } = await part();

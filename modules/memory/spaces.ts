@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   countFragmentUses,
-  deleteFragment,
+  deleteFragments,
   findFragment,
   listFragmentVersions,
   listMergedInto,
@@ -103,7 +103,7 @@ export async function removeFragment(tx: Tx, caller: Caller, id: string): Promis
   if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' })))
     throw notFound('This fragment');
   const ids = [id, ...(await listMergedInto(tx, id))];
-  for (const each of ids) await deleteFragment(tx, { id: each });
+  await deleteFragments(tx, { ids });
   await forgetConflicts(tx, ids);
   await forgetInRuns(tx, ids);
   await recordAudit(tx, caller, { action: 'memory.forgotten', target: ['fragment', id] });

@@ -109,10 +109,9 @@ async function addFragment(
   caller: Caller,
   { space, fresh }: { space: SpaceRow; fresh: FreshFragment },
 ): Promise<WrittenResult> {
-  if (space.max_fragments !== null && (await lockSpace(tx, space.id)) >= space.max_fragments) {
-    throw conflict(`The space has its ${space.max_fragments} fragments already.`, {
-      max_fragments: space.max_fragments,
-    });
+  const { max_fragments: most } = space;
+  if (most !== null && (await lockSpace(tx, { id: space.id, most }))) {
+    throw conflict(`The space has its ${most} fragments already.`, { max_fragments: most });
   }
   const { id } = fresh;
   await storeFragment(tx, caller, fresh);

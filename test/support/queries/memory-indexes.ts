@@ -56,3 +56,11 @@ export async function breakIndexOfUsers(db: Pick<Database, 'asOwner'>): Promise<
       update pg_index set indisvalid = false where indexrelid = 'memory_entries_of_user'::regclass`),
   );
 }
+
+/** The fragment cannot be deleted, as if something in it could not be read. */
+export async function keepFromDeletion(db: Pick<Database, 'asOwner'>, fragment: string): Promise<void> {
+  await db.asOwner((client) =>
+    client.query(`create function keep_it() returns trigger language plpgsql as $$ begin raise exception 'it stays'; end $$;
+      create trigger keep_it before delete on memory_fragments for each row when (old.id = '${fragment}') execute function keep_it()`),
+  );
+}

@@ -100,13 +100,28 @@ export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Locks a space against additions until the transaction ends; returns whether it has so many fragments in force. */
+/** Locks a limited space against additions until the transaction ends; returns whether it has so many fragments in force. */
 export async function lockSpace(tx: Tx, { id, most }: { id: string; most: number }): Promise<boolean> {
-  await tx.query('select 1 as locked from memory_spaces where id = $1 for update', [id]);
+  const [space] = await tx.query<{ count: number | null }>(
+    'select fragment_count as count from memory_spaces where id = $1 for update',
+    [id],
+  );
+  if ((space?.count ?? (await countOnce(tx, id))) < most) return false;
+  // Expired ones are among them until they are swept.
   const [row] = await tx.query<{ size: number }>(
     `select count(*)::int as size from (select from memory_fragments
        where space_id = $1 and (expires_at is null or expires_at > now()) limit $2) counted`,
     [id, most],
   );
   return (row?.size ?? 0) >= most;
+}
+
+/** Counts the fragments of a locked space; from then on their count is kept with each that is added or removed. */
+async function countOnce(tx: Tx, id: string): Promise<number> {
+  const [space] = await tx.query<{ count: number }>(
+    `update memory_spaces set fragment_count = (select count(*) from memory_fragments where space_id = $1) where id = $1
+       returning fragment_count as count`,
+    [id],
+  );
+  return space?.count ?? 0;
 }

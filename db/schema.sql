@@ -707,6 +707,7 @@ table memory_spaces row level security forced
   created_at timestamp with time zone not null default now()
   conflict_check text not null default 'off'::text
   is_of_team boolean not null default false
+  fragment_count integer
   constraint memory_spaces_conflict_check_check CHECK ((conflict_check = ANY (ARRAY['off'::text, 'rules'::text, 'model'::text])))
   constraint memory_spaces_scope_check CHECK ((scope = ANY (ARRAY['private'::text, 'team'::text, 'workflow'::text, 'global'::text])))
   constraint memory_spaces_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
@@ -1572,6 +1573,7 @@ function claim_run(p jsonb) returns jsonb executable by public
 function commit_rest(tenant uuid, c jsonb, r committed_row) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function commit_runs(changes jsonb) returns jsonb executable by public
+function count_fragments() returns trigger executable by public
 function delete_files(ids uuid[]) returns integer executable by public
 function end_model_outages(run uuid) returns void executable by public
 function end_probed_outages(run uuid, probed jsonb) returns void executable by public

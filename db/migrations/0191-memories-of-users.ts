@@ -1,4 +1,4 @@
-/** What is remembered of a user is found by an index. Refused texts and lengths of vectors are known, so that vectors are made anew. */
+/** What is remembered of a user is found by an index. Refused texts and lengths of vectors are known, so that vectors are made anew. A limited space knows how many fragments it has. */
 import type { Migration } from './migration.ts';
 
 export const memoriesOfUsers: Migration = {
@@ -32,6 +32,21 @@ export const memoriesOfUsers: Migration = {
       alter table embedding_lengths force row level security;
       create policy maintenance_embeds on embedding_lengths to drover_maintenance using (true) with check (true);
       grant select, insert, update on embedding_lengths to drover_maintenance;
+
+      -- The fragments of a space that may have only so many, expired ones too until they are swept; null until it is counted once.
+      -- A statement counts by itself: of a process of this build or of the one before, which both lock the space to add to it.
+      alter table memory_spaces add column fragment_count integer;
+      create function count_fragments() returns trigger language plpgsql as $$
+      begin
+        update memory_spaces s set fragment_count = s.fragment_count + case tg_op when 'INSERT' then n.changed else -n.changed end
+          from (select space_id, count(*)::int as changed from changed_rows group by space_id) n
+         where s.id = n.space_id and s.max_fragments is not null and s.fragment_count is not null;
+        return null;
+      end $$;
+      create trigger count_added after insert on memory_fragments referencing new table as changed_rows
+        for each statement execute function count_fragments();
+      create trigger count_removed after delete on memory_fragments referencing old table as changed_rows
+        for each statement execute function count_fragments();
 
       -- On large tables these would hold up whoever writes: there maintenance makes them beside writers.
       do $$ begin

@@ -37,6 +37,10 @@ export async function undoUsersOfMemories(db: Pick<Database, 'asOwner'>): Promis
     client.query(`drop trigger name_user_of_memory on memory_entries;
       drop function name_user_of_memory();
       alter table memory_entries drop column user_id;
+      drop trigger count_added on memory_fragments;
+      drop trigger count_removed on memory_fragments;
+      drop function count_fragments();
+      alter table memory_spaces drop column fragment_count;
       drop index memory_entries_refused, memory_fragments_refused;
       drop table embedding_lengths;
       delete from schema_migrations where name = '0191-memories-of-users'`),
@@ -63,4 +67,9 @@ export async function keepFromDeletion(db: Pick<Database, 'asOwner'>, fragment: 
     client.query(`create function keep_it() returns trigger language plpgsql as $$ begin raise exception 'it stays'; end $$;
       create trigger keep_it before delete on memory_fragments for each row when (old.id = '${fragment}') execute function keep_it()`),
   );
+}
+
+/** As if a space had been made, and filled, before its fragments were counted. */
+export async function forgetCounts(tenant: Tenant, space: string): Promise<void> {
+  await rows(tenant, 'update memory_spaces set fragment_count = null where id = $1', space);
 }

@@ -394,6 +394,38 @@ describe('a remote agent over A2A', () => {
     await host.close();
   });
 
+  it('is not registered by a card that repeats a secret where the tool would show it', async () => {
+    const value = 'sesame-4711-open';
+    const cards = await startServer((request, response) => {
+      const known = String(request.headers['authorization']);
+      const spoken = { url: `${cards.url}/a2a`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' };
+      const ways: Record<string, object> = {
+        tenant: { ...spoken, tenant: `of ${known}` },
+        url: { ...spoken, url: `${spoken.url}?key=${encodeURIComponent(known)}` },
+        // URLs lose their tabs.
+        hidden: { ...spoken, url: `${spoken.url}/sesame-47\t11-open` },
+      };
+      const supportedInterfaces = [ways[request.path.split('/')[1] ?? ''] ?? spoken];
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ name: newName(), description: `Knows ${known}.`, supportedInterfaces }));
+    });
+    const secret = { value, hosts: [new URL(cards.url).host] };
+    assert.ok((await api.call('PUT', '/v1/secrets/card_key', { body: secret })).status < 300);
+    const imported = (path: string) => {
+      const headers = { authorization: '{{secret:card_key}}' };
+      const transport = { type: 'a2a', endpoint: `${cards.url}/${path}`, headers };
+      return api.call('POST', '/v1/tools/import', { body: { transport } });
+    };
+    for (const path of ['tenant', 'url', 'hidden']) {
+      const { status, json, text } = await imported(path);
+      assert.deepEqual([status, /repeats a secret/.test(json.detail)], [422, true], `${path}: ${text}`);
+      assert.ok(!text.includes(value), path);
+    }
+    const { status, json, text } = await imported('plain');
+    assert.deepEqual([status, json.tools[0].description], [201, 'Knows [secret].'], text);
+    await cards.close();
+  });
+
   it('is refused a secret that may go elsewhere only', async () => {
     const transport = { type: 'a2a', endpoint: remote.url, headers: { authorization: '{{secret:remote_key}}' } };
     const body = { name: 'thief', description: 'A tool of the test.', transport };

@@ -1,4 +1,5 @@
 /** Makes a tool of a remote agent from its card (A2A 1.0, section 4.4). */
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { beginningOf } from '../../core/content.ts';
 import { impossible, messageOf } from '../../core/errors.ts';
@@ -27,12 +28,14 @@ const WELL_KNOWN = '.well-known/agent-card.json';
 const CARD_MS = 30_000;
 const MAX_CARD_BYTES = 1024 * 1024;
 const MAX_DESCRIPTION = 4000;
+/** Without the secret, the interface would be another one. */
+const REPEATED = 'The card repeats a secret of this request in the URL or the tenant of its interface.';
 /** The credentials that go with each message belong to the card's origin. */
 const ELSEWHERE = 'The card names an interface at another origin than its own: register the tool with that endpoint.';
 
 /**
- * Reads the agent as its single tool. Throws a `DroverError` (422) if its card cannot be read, or has no interface that
- * we speak.
+ * Reads the agent as its single tool. Throws a `DroverError` (422) if its card cannot be read, has no interface that
+ * we speak, or repeats a secret in it.
  */
 export async function listRemoteAgent(
   { server, secrets }: ServerToList<A2aTransport>,
@@ -46,8 +49,9 @@ export async function listRemoteAgent(
   if (!spoken || !URL.canParse(spoken.url)) throw impossible('The agent does not speak A2A 1.0 in JSON-RPC.');
   const endpoint = new URL(spoken.url);
   if (endpoint.origin !== url.origin) throw impossible(ELSEWHERE);
-  const transport = { ...server, endpoint: endpoint.href, ...(spoken.tenant && { tenant: spoken.tenant }) };
-  return [toTool(secrets.redact(read), transport)];
+  const made = { endpoint: endpoint.href, ...(spoken.tenant && { tenant: spoken.tenant }) };
+  if (!isDeepStrictEqual(secrets.redact(made), made)) throw impossible(REPEATED);
+  return [toTool(secrets.redact(read), { ...server, ...made })];
 }
 
 /** The card's own URL, or the well-known one below the endpoint. */

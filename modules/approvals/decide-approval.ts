@@ -43,6 +43,8 @@ interface ApprovalRef {
   workspaceId?: string | undefined;
   /** The decider: may be refused by four eyes, and is recorded in the audit log. */
   by?: AuditedBy;
+  /** The decider also has a say in the turn in the same commit, so that four eyes refuse a grant. */
+  isSaying?: boolean;
   /** Further writes in the decision's transaction. */
   also?: (tx: Tx) => Promise<void>;
 }
@@ -176,7 +178,7 @@ async function approve(
     if (!approval.plan_id && decision.tool) digest = approvalDigest(decision.tool, args, policy);
   }
   if (fourEyes || asking.some(({ decision }) => decision.fourEyes)) {
-    await refuseRequester(tx, approval, ref.by?.keyId);
+    await refuseRequester(tx, approval, ref);
   }
   if (edited) await replaceArguments(tx, { callId: open.calls[0]?.id ?? '', approvalId: approval.id }, given);
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
@@ -236,15 +238,15 @@ async function refuseRerun(tx: Tx, { open, ref }: Deciding): Promise<void> {
   const { approval, calls } = open;
   for (const { id: callId } of calls) {
     const grant = await findGrant(tx, { runId: approval.run_id, callId });
-    if (grant?.four_eyes) await refuseRequester(tx, approval, ref.by?.keyId);
+    if (grant?.four_eyes) await refuseRequester(tx, approval, ref);
   }
 }
 
 /** Throws 403 for a key that had a say in the turn, or in what that stands on. */
-async function refuseRequester(tx: Tx, approval: ApprovalRow, keyId: string | undefined): Promise<void> {
-  if (keyId === undefined) return;
+async function refuseRequester(tx: Tx, approval: ApprovalRow, { by, isSaying }: ApprovalRef): Promise<void> {
+  if (by?.keyId === undefined) return;
   const turn = { runId: approval.run_id, turnId: approval.turn_id };
-  if ((await findRequesters(tx, turn)).includes(keyId)) throw forbidden(FOUR_EYES);
+  if (isSaying || (await findRequesters(tx, turn)).includes(by.keyId)) throw forbidden(FOUR_EYES);
 }
 
 async function auditDecision(

@@ -150,9 +150,10 @@ async function changeFor(context: Context, tx: Tx, { run, request }: Answering):
     if (answer.kind === 'tool_results') results.push(...resultsFor(answer.results, wait));
     else if (answer.kind === 'decision') {
       const decision = { id: wait?.id ?? '', decided: answer.decided };
+      const isSaying = request.answers.some((other) => other !== answer && isSay(other));
       const made = await decideIn(context, tx, {
         run,
-        ref: refOf(request.caller, decision.id),
+        ref: { ...refOf(request.caller, decision.id), isSaying },
         decided: answer.decided,
       });
       if (made?.refusal) throw new RefusedDecision(decision);
@@ -171,6 +172,13 @@ async function changeFor(context: Context, tx: Tx, { run, request }: Answering):
 function notedOf(answers: readonly WaitAnswer[]): { replaced?: number } {
   const replaced = answers.reduce((sum, answer) => sum + (answer.replaced ?? 0), 0);
   return replaced === 0 ? {} : { replaced };
+}
+
+/** Whether the model reads words of the sender's in it: once it is in the log, `findRequesters` finds the sender by it. */
+function isSay(answer: WaitAnswer): boolean {
+  if (answer.kind !== 'decision') return true;
+  const { decision, reason } = answer.decided;
+  return decision === 'edit' || decision === 'happened' || (decision === 'deny' && Boolean(reason));
 }
 
 const KINDS: Record<Answerable['type'], WaitAnswer['kind']> = {

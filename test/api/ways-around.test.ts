@@ -274,6 +274,56 @@ describe('A key with runs:write', () => {
     await api.call('DELETE', `/v1/policies/${policy.id}`);
   });
 
+  it('approves nothing under four eyes beside another say of its own in one request, in whatever order', async () => {
+    const rule = { name: 'all', when: 'tool == "calculator"', decision: 'require_approval', reason: 'r' };
+    const { json: policy } = await api.call('POST', '/v1/policies', { body: rule });
+    const four = { autonomy_level: 3, execution_config: { four_eyes: true } };
+    const agent = await api.newAgent(['calculator', 'ask_user', 'confirm', 'wait_for_webhook'], four);
+    type Wait = { wait_id: string; type: string; tool_use_id: string };
+    const waiting = async (beside: string) => {
+      const message = `${SUM} & ${beside} | say done`;
+      const { run_id: run } = (await as(runner, `/v1/agents/${agent}/runs`, { input: { message } })).json;
+      let waits: Wait[] = [];
+      await waitUntil('it waits for both', async () => {
+        ({ waits = [] } = await runOf(run));
+        return waits.length === 2;
+      });
+      return { run, waits };
+    };
+    const approve = ({ wait_id }: Wait) => ({ wait_id, decision: { decision: 'approve' } });
+    const decided = (decision: object) => (wait: Wait) => ({ wait_id: wait.wait_id, decision });
+    const other = 'calculator {"expression":"1"}';
+    const says: Record<string, { beside: string; answer: (wait: Wait) => object }> = {
+      'edited arguments': {
+        beside: other,
+        answer: decided({ decision: 'edit', arguments: { expression: '1+1' } }),
+      },
+      'a reason to deny': { beside: other, answer: decided({ decision: 'deny', reason: 'pay me' }) },
+      'an answer': { beside: 'ask_user {"question":"sum?"}', answer: ({ wait_id }) => ({ wait_id, answer: 'yes' }) },
+      'a result of the client': {
+        beside: 'confirm {}',
+        answer: ({ wait_id, tool_use_id }) => ({ wait_id, tool_results: [{ tool_use_id, content: 'yes' }] }),
+      },
+      'a payload': { beside: 'wait_for_webhook {}', answer: ({ wait_id }) => ({ wait_id, payload: { paid: true } }) },
+    };
+    for (const [what, { beside, answer }] of Object.entries(says)) {
+      const { run, waits } = await waiting(beside);
+      const said = waits.find(({ type }) => type !== 'approval') ?? waits[0];
+      const answers = waits.map((wait) => (wait === said ? answer(wait) : approve(wait)));
+      for (const inOrder of [answers, answers.toReversed()]) {
+        const { status, json } = await as(decider, `/v1/runs/${run}/resume`, { answers: inOrder });
+        assert.deepEqual([status, /four eyes/.test(json.detail)], [403, true], `${what}: ${JSON.stringify(json)}`);
+      }
+      assert.equal((await runOf(run)).waits.length, 2, what);
+      await api.call('POST', `/v1/runs/${run}/cancel`, { body: {} });
+    }
+    // Without a say, one key approves several at once.
+    const { run, waits } = await waiting(other);
+    const granted = await as(decider, `/v1/runs/${run}/resume`, { answers: waits.map(approve) });
+    assert.equal(granted.status, 200, granted.text);
+    await api.call('DELETE', `/v1/policies/${policy.id}`);
+  });
+
   it('approves nothing under four eyes of what works for a run of its own, also where others have had a say there', async () => {
     const four = { autonomy_level: 0, execution_config: { four_eyes: true } };
     const agent = await api.newAgent(['calculator', 'ask_user'], four);

@@ -23,3 +23,13 @@ export function isAnswer(signal: KeptSignal, call: { id: string; wait: Wait | nu
   if (signal.callId !== null) return signal.callId === call.id;
   return signal.type === call.wait?.type && signal.name === call.wait.name;
 }
+
+/** The id of the signal that a webhook's address brings: its call has one address, which brings one signal. */
+export function webhookSignalId(callId: string): string {
+  return `webhook ${callId}`;
+}
+
+/** Whether nobody vouches for a signal: it came to a webhook's address, which takes no key. */
+export function isUnvouched({ id, callId }: Pick<KeptSignal, 'id' | 'callId'>): boolean {
+  return callId !== null && id === webhookSignalId(callId);
+}

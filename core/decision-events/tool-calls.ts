@@ -4,6 +4,7 @@ import type { Settlement } from '../ledger.ts';
 import type { Trust } from '../origin.ts';
 import type { CallState, RunState } from '../state.ts';
 import { bytesOf } from '../tool-output.ts';
+import { isUnvouched, type KeptSignal } from '../waits.ts';
 import { askApproval, type Asked } from './approvals.ts';
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
@@ -156,9 +157,10 @@ export function resolveLate({ turn_id, step, trust }: LateCall, settled: Settled
 export function useSignal(
   { turn, steps: step }: RunState,
   call: Pick<CallState, 'id'>,
-  signal: { id: string; payload: unknown },
+  signal: Pick<KeptSignal, 'id' | 'payload' | 'callId'>,
 ): NewEvent {
   const output_bytes = bytesOf(signal.payload ?? null);
-  const payload = { tool_call_id: call.id, latency_ms: 0, output_bytes, signal_id: signal.id };
+  const untrusted = isUnvouched(signal) && { untrusted: true as const };
+  const payload = { tool_call_id: call.id, latency_ms: 0, output_bytes, ...untrusted, signal_id: signal.id };
   return { type: 'tool.succeeded', actor: 'user', turn_id: turn?.id, step, payload };
 }

@@ -9,6 +9,7 @@ import { newSecret } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { CallState } from '../../core/state.ts';
 import { DELEGATE_TOOL, type ToolDefinition } from '../../core/tool.ts';
+import { isUnvouched } from '../../core/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange, NewWait } from '../../db/commit-run.ts';
 import { findToolCall } from '../../db/tool-calls.ts';
@@ -168,7 +169,8 @@ export function answerWith(
   { call, signal }: Extract<Decision, { kind: 'use_signal' }>,
   room: OutputRoom,
 ): CallChange {
-  const said = { status: 'succeeded' as const, output: signal.payload };
+  const untrusted = isUnvouched(signal) && { untrusted: true as const };
+  const said = { status: 'succeeded' as const, output: signal.payload, ...untrusted };
   const settlement = withinOutputLimit(said, room);
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
   const isKept = settlement === said;

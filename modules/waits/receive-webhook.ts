@@ -1,6 +1,7 @@
 /** Receives webhooks: a request to an unguessable address is the payload for the wait that the address was made for. */
 import { notFound } from '../../core/errors.ts';
 import { sha256 } from '../../core/ids.ts';
+import { webhookSignalId } from '../../core/waits.ts';
 import { findWaitByToken, type WaitRow } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { postSignal } from './post-signal.ts';
@@ -18,7 +19,7 @@ export async function receiveWebhook(
 ): Promise<{ isNew: boolean }> {
   const { tenant_id: tenantId, run_id: runId, id, name } = await findWebhook(context, token);
   const signal = { type: 'webhook' as const, name: name ?? undefined, payload, replaced };
-  return postSignal(context, { tenantId, runId, id: `webhook ${id}`, waitId: id, ...signal });
+  return postSignal(context, { tenantId, runId, id: webhookSignalId(id), waitId: id, ...signal });
 }
 
 async function findWebhook({ db }: Pick<Context, 'db'>, token: string): Promise<WaitRow> {

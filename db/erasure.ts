@@ -24,7 +24,7 @@ const OF_RUN = `$1 in (response->>'run_id', response->>'id')`;
 
 /**
  * Whether an answer stored for a key shows the run, as that to a workflow does, or a task or handoff of it. An answer without
- * an id of what it shows, as to a turn, has only ids, states and positions.
+ * an id of what it shows has only ids, states and positions, as to a turn, or was given in no run, as to a direct execution.
  */
 const SHOWS_OF_RUN = `shown_id = any(array(select $1::text union all
   select id::text from tasks where $1::uuid in (run_id, workflow_id, parent_run_id) union all

@@ -24,9 +24,9 @@ export async function claimIdempotencyKey(tx: Tx, { tenantId, route, key }: Idem
   return rows.length > 0;
 }
 
-/** The request digest and answer of a key; undefined if it is free. */
+/** The request digest and answer of a key; undefined if it is free. `status` is null while there is no answer. */
 export async function readIdempotencyKey(tx: Tx, { tenantId, route, key }: IdempotencyKey) {
-  const [row] = await tx.query<{ body_digest: string; status: number; response: unknown }>(
+  const [row] = await tx.query<{ body_digest: string; status: number | null; response: unknown }>(
     `select body_digest, status, response from idempotency_keys
      where tenant_id = $1 and route = $2 and key = $3 and created_at >= now() - make_interval(hours => $4)`,
     [tenantId, route, key, LIMITS.idempotencyHours],
@@ -34,14 +34,24 @@ export async function readIdempotencyKey(tx: Tx, { tenantId, route, key }: Idemp
   return row && { digest: row.body_digest, status: row.status, response: row.response };
 }
 
-/** Stores the answer for repeated requests. */
+/** Stores the answer for repeated requests, unless there is one. */
 export async function storeIdempotentAnswer(
   tx: Tx,
   { tenantId, route, key }: IdempotencyKey,
   answer: { status: number; response: unknown },
 ): Promise<void> {
   await tx.query(
-    'update idempotency_keys set status = $4, response = $5::jsonb where tenant_id = $1 and route = $2 and key = $3',
+    `update idempotency_keys set status = $4, response = $5::jsonb
+     where tenant_id = $1 and route = $2 and key = $3 and status is null`,
     [tenantId, route, key, answer.status, JSON.stringify(answer.response ?? null)],
   );
+}
+
+/** Frees a key without an answer, so that the request may be made again. */
+export async function freeIdempotencyKey(tx: Tx, { tenantId, route, key }: IdempotencyKey): Promise<void> {
+  await tx.query('delete from idempotency_keys where tenant_id = $1 and route = $2 and key = $3 and status is null', [
+    tenantId,
+    route,
+    key,
+  ]);
 }

@@ -159,6 +159,7 @@ const execute = defineRoute({
   path: '/v1/tools/:id/execute',
   access: 'tools:execute',
   summary: 'Call a tool once, outside any run',
+  idempotent: true,
   params: idOnly,
   body: z.strictObject({
     input: z.record(z.string(), z.unknown()).default({}),
@@ -173,15 +174,14 @@ const execute = defineRoute({
     }),
   },
   async handle({ caller, params, body, context, idempotency, ctx, app }) {
-    const result = await executeTool(context, caller, {
+    return executeTool(context, caller, {
       id: params.id,
       input: body.input,
       timeoutMs: body.timeout_ms ?? undefined,
-      idempotencyKey: idempotency.key,
+      idempotency,
       traceparent: ctx.state.traceparent,
       signal: app.closing,
     });
-    return { status: 200, body: result };
   },
 });
 

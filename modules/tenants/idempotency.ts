@@ -2,7 +2,12 @@ import { badRequest, impossible } from '../../core/errors.ts';
 import { digestOf } from '../../core/ids.ts';
 import type { Tx } from '../../db/database.ts';
 import { inJsonbOrder } from '../../db/jsonb-order.ts';
-import { claimIdempotencyKey, readIdempotencyKey, storeIdempotentAnswer } from '../../db/idempotency-keys.ts';
+import {
+  claimIdempotencyKey,
+  freeIdempotencyKey,
+  readIdempotencyKey,
+  storeIdempotentAnswer,
+} from '../../db/idempotency-keys.ts';
 import type { IdempotencyKey } from '../../db/idempotency-keys.ts';
 import type { ProcessContext } from '../process-context.ts';
 
@@ -78,6 +83,31 @@ export async function recallAnswer(
   return earlier && replay(earlier, digestOf(request.body ?? null), request.reused);
 }
 
+/**
+ * Claims the key of work whose effect is outside of the database, in a transaction that is committed before it. `begun`: a request
+ * with the key was here before and has no answer, since its work is under way or was cut off. Throws as `idempotently` does.
+ */
+export async function claimWork<T>(tx: Tx, request: IdempotentRequest): Promise<'new' | 'begun' | IdempotentAnswer<T>> {
+  const used = usedKey(request);
+  const digest = digestOf(request.body ?? null);
+  if (!used || (await claimIdempotencyKey(tx, used, digest))) return 'new';
+  const earlier = await readIdempotencyKey(tx, used);
+  if (earlier?.status === null && earlier.digest === digest) return 'begun';
+  return replay<T>(earlier, digest, request.reused);
+}
+
+/** Ends such work: stores its answer; without one its key is free again. */
+export async function endWork(
+  tx: Tx,
+  request: IdempotentRequest,
+  answer: { status: number; body: unknown } | undefined,
+): Promise<void> {
+  const used = usedKey(request);
+  if (!used) return;
+  if (answer) await storeIdempotentAnswer(tx, used, { status: answer.status, response: answer.body });
+  else await freeIdempotencyKey(tx, used);
+}
+
 /** The answer stored under a key, whatever the body; undefined if there is none. */
 export async function findAnswer(
   context: Pick<ProcessContext, 'db'>,
@@ -109,5 +139,6 @@ function replay<T>(earlier: Remembered, digest: string, reused = REUSED): Idempo
   if (earlier.digest !== digest) {
     throw impossible(reused);
   }
+  if (earlier.status === null) throw new Error('An idempotency key was taken and has no answer.');
   return { status: earlier.status, body: earlier.response as T, replayed: true };
 }

@@ -2,7 +2,8 @@ import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts'
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { hasScope } from '../../core/scopes.ts';
-import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
+import { mayHaveHappened } from '../../core/ledger.ts';
+import { effectOf, type ToolDefinition, type ToolOutcome } from '../../core/tool.ts';
 import type { Database } from '../../db/database.ts';
 import { becomeWriter } from '../../db/governance.ts';
 import type { Context } from '../governance/context.ts';
@@ -10,14 +11,15 @@ import { gateCall, type GatedRun } from '../governance/gate-call.ts';
 import { toolSuspension } from '../governance/governance.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
+import { claimWork, endWork, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
 interface DirectExecution {
   id: string;
   input: Record<string, unknown>;
   timeoutMs?: number | undefined;
-  /** Passed to the tool, which can use it to recognise repeated requests. */
-  idempotencyKey?: string | undefined;
+  /** The same key and body make the call once, and get the first answer again. */
+  idempotency: IdempotentRequest;
   traceparent?: string | undefined;
   signal: AbortSignal;
 }
@@ -31,13 +33,14 @@ interface DirectResult {
 
 /**
  * Calls a tool once, outside any run, and records who did. A failure of the tool is a result. Throws: 404, 403 for a
- * WRITE_HIGH_RISK tool without `admin`, 409 for a suspended tool, 422 for input that does not fit the tool's schema.
+ * WRITE_HIGH_RISK tool without `admin`, 409 for a suspended tool, and for a repeated request whose outcome is unknown; 422 for
+ * input that does not fit the tool's schema.
  */
 export async function executeTool(
   context: Pick<Context, 'db' | 'tools' | 'governance'>,
   caller: Caller,
   request: DirectExecution,
-): Promise<DirectResult> {
+): Promise<IdempotentAnswer<DirectResult>> {
   const tool = await findAnyTool(context.db, caller.tenantId, request.id);
   if (tool.risk_level === 'WRITE_HIGH_RISK' && !hasScope(caller.scopes, 'admin')) {
     throw forbidden('Executing a WRITE_HIGH_RISK tool directly needs the scope "admin".');
@@ -45,12 +48,14 @@ export async function executeTool(
   checkInput(context, tool, request.input);
   const startedMs = performance.now();
   const toolCallId = newId();
-  const { args, digest } = await begin(context, caller, { tool, input: request.input, toolCallId });
+  const begun = await begin(context, caller, { tool, request, toolCallId });
+  if ('replayed' in begun) return begun;
+  const { args, digest } = begun;
   const outcome = await context.tools.execute(tool, {
     tenantId: caller.tenantId,
     runId: '',
     toolCallId,
-    idempotencyKey: request.idempotencyKey ?? toolCallId,
+    idempotencyKey: keyForTool(caller, request) ?? toolCallId,
     attempt: 1,
     arguments: args,
     timeoutMs: request.timeoutMs ?? tool.execution.timeout_ms,
@@ -59,26 +64,48 @@ export async function executeTool(
   });
   const result = resultOf(outcome, Math.round(performance.now() - startedMs));
   const { status, latency_ms } = result;
-  await context.db.withTenant(caller.tenantId, (tx) =>
-    recordAudit(
-      tx,
-      caller,
-      auditOf('tool.executed', tool, { digest, details: { call: toolCallId, status, latency_ms } }),
-    ),
-  );
-  return result;
+  const answer = { status: 200, body: result };
+  await context.db.withTenant(caller.tenantId, async (tx) => {
+    await endWork(tx, request.idempotency, mayBeMadeAgain(tool, outcome) ? undefined : answer);
+    const details = { call: toolCallId, status, latency_ms };
+    await recordAudit(tx, caller, auditOf('tool.executed', tool, { digest, details }));
+  });
+  return { ...answer, replayed: false };
+}
+
+/**
+ * The client's key as the tool gets it. Never in the client's own words: keys of runs' calls follow from ids that others know,
+ * and a tool that recognises such a key would answer the run's call with this one.
+ */
+function keyForTool(
+  { tenantId, workspaceId }: Caller,
+  { id: tool, input, idempotency: { key } }: DirectExecution,
+): string | undefined {
+  return key === undefined ? undefined : `execute-${digestOf({ tenantId, workspaceId, tool, input, key })}`;
+}
+
+/** Whether the same request may be made again: it surely had no effect, or a repetition has none. */
+function mayBeMadeAgain(tool: ToolDefinition, outcome: ToolOutcome): boolean {
+  if (outcome.kind === 'succeeded' || outcome.kind === 'elsewhere') return false;
+  if (outcome.kind === 'error') return outcome.unsent === true;
+  return effectOf(tool) !== 'unknown' || !mayHaveHappened(outcome);
 }
 
 /**
  * Passes the gate and records the call, in one transaction before anything is sent. So the record includes executions whose
- * process died, and suspensions wait for the transaction. Throws 403, 409.
+ * process died, and suspensions wait for the transaction. Returns the answer to an earlier request with the same key, if
+ * there is one. Throws 403, 409, 422.
  */
 async function begin(
   context: Pick<Context, 'db' | 'tools' | 'governance'>,
   caller: Caller,
-  { tool, input, toolCallId }: { tool: ToolDefinition; input: Record<string, unknown>; toolCallId: string },
-): Promise<{ args: Record<string, unknown>; digest: string }> {
+  { tool, request, toolCallId }: { tool: ToolDefinition; request: DirectExecution; toolCallId: string },
+): Promise<{ args: Record<string, unknown>; digest: string } | IdempotentAnswer<DirectResult>> {
+  const { input, idempotency } = request;
   return context.db.withTenant(caller.tenantId, async (tx) => {
+    const claimed = await claimWork<DirectResult>(tx, idempotency);
+    if (typeof claimed === 'object') return claimed;
+    if (claimed === 'begun' && effectOf(tool) === 'unknown') throw conflict(UNANSWERED);
     await becomeWriter(tx);
     const governance = await context.governance.current(tx, caller.tenantId);
     if (governance.suspended.tenant) throw conflict('The tenant is suspended.');
@@ -90,6 +117,9 @@ async function begin(
     return { args, digest };
   });
 }
+
+const UNANSWERED =
+  'An execution with this Idempotency-Key was begun and has no answer: it is under way, or its outcome is unknown. It is not made again.';
 
 function auditOf(
   action: 'tool.execution_started' | 'tool.executed',

@@ -176,7 +176,8 @@ function onPostgres(): void {
       await read.pass();
       return governance;
     };
-    const request = { id, input: {}, signal: new AbortController().signal };
+    const idempotency = { tenantId: engine.tenantId, route: 'execute', body: {} };
+    const request = { id, input: {}, idempotency, signal: new AbortController().signal };
     const executing = executeTool(
       { ...context, governance: { ...context.governance, current } },
       engine.caller,

@@ -67,7 +67,7 @@ const message = z.object({
   attachments: z.array(attachment).optional(),
   /** The schema that the final answer must fit. */
   output_schema: z.record(z.string(), z.unknown()).optional(),
-  /** It contains results of others, for parts of which nobody vouches. */
+  /** It contains results of others, or texts of files, for parts of which nobody vouches. */
   untrusted: z.literal(true).optional(),
   /** For the request that brought the message. */
   replaced,

@@ -21,8 +21,8 @@ export interface Reading {
 }
 
 /**
- * Whether a message brings content that may be by somebody else: images, untrusted files, and results of another run that had
- * read such content.
+ * Whether a message brings content that may be by somebody else: images, untrusted files, and texts of files or results
+ * of another run that are marked so.
  */
 export function isTaintedInput({ attachments = [], untrusted }: Pick<TurnInput, 'attachments' | 'untrusted'>): boolean {
   return (

@@ -7,6 +7,7 @@ import { PDF_TYPE } from '../../core/file-types.ts';
 import { MESSAGE_MODES, type GivenInput, type MessageMode } from '../../modules/sessions/converse.ts';
 import { MOST_ATTACHMENTS } from '../runs/attachment-schema.ts';
 import { fromSessionSeq, type SessionPosition } from '../../core/session-position.ts';
+import { inputWithFiles } from './input-with-files.ts';
 
 const meta = z.looseObject({
   drover: z
@@ -57,8 +58,7 @@ function wordsOf(prompt: readonly ContentBlock[]): GivenInput {
   if (attached.length > MOST_ATTACHMENTS) {
     throw RequestError.invalidParams(undefined, `a prompt has at most ${MOST_ATTACHMENTS} images and resources`);
   }
-  const [attachments, attachmentPaths] = [attached.map((each) => each.attachment), attached.map(({ path }) => path)];
-  return { message, attachments, attachmentPaths };
+  return inputWithFiles(message, attached);
 }
 
 function attachmentOf(block: ContentBlock): NonNullable<GivenInput['attachments']>[number][] {

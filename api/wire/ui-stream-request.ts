@@ -5,6 +5,7 @@ import { impossible } from '../../core/errors.ts';
 import { PDF_TYPE } from '../../core/file-types.ts';
 import { MOST_ATTACHMENTS } from '../runs/attachment-schema.ts';
 import { MESSAGE_MODES, type Answerable, type GivenInput, type WaitAnswer } from '../../modules/sessions/converse.ts';
+import { inputWithFiles } from './input-with-files.ts';
 
 const part = z.looseObject({ type: z.string() });
 type Part = z.output<typeof part>;
@@ -63,8 +64,8 @@ export function inputOf(
   if (files.length > MOST_ATTACHMENTS) {
     throw refuse(`${path}.parts`, `A message has at most ${MOST_ATTACHMENTS} files.`);
   }
-  const attachmentPaths = files.map((each) => `body.${each.path}`);
-  return { id, input: { message: text, attachments: files.map(toAttachment), attachmentPaths } };
+  const attached = files.map((each) => ({ attachment: toAttachment(each), path: `body.${each.path}` }));
+  return { id, input: inputWithFiles(text, attached) };
 }
 
 /** A part, and its path in the body. */

@@ -26,6 +26,8 @@ export interface GivenInput {
   attachments?: readonly GivenAttachment[] | null | undefined;
   /** Path of each attachment in the client's request; if absent, as in `input`. */
   attachmentPaths?: readonly string[] | undefined;
+  /** Texts among the attachments are files, for which nobody vouches. */
+  untrusted?: true | undefined;
   output_schema?: Record<string, unknown> | null | undefined;
   /** Kept with the turn for the client. */
   metadata?: Record<string, string> | undefined;
@@ -122,10 +124,11 @@ function isFile(given: GivenAttachment): boolean {
 }
 
 /** The input of a turn whose attachments contain no files to store. */
-function plain({ message, attachments, output_schema, metadata, replaced }: GivenInput): TurnInput {
+function plain({ message, attachments, untrusted, output_schema, metadata, replaced }: GivenInput): TurnInput {
   const attached = attachments && { attachments: attachments as Attachment[] };
   const noted = replaced !== undefined && { replaced };
-  return { message, ...attached, ...(output_schema && { output_schema }), ...(metadata && { metadata }), ...noted };
+  const said = { message, ...attached, ...(untrusted && { untrusted }) };
+  return { ...said, ...(output_schema && { output_schema }), ...(metadata && { metadata }), ...noted };
 }
 
 /** Throws 422 for a schema that answers cannot be checked against. */

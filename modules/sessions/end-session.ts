@@ -56,11 +56,13 @@ export async function deleteSession(context: Context, { caller, sessionId }: Ses
     // Locked, so that no message begins another run meanwhile.
     await lockThread(tx, sessionId);
     const { run } = await requireSession(tx, caller, sessionId);
+    // Before the session's row, as whoever decides or stops holds the run when it changes the session.
+    const ended = run && (await cancelOfSession(tx, caller, run.id));
     if (await archiveSession(tx, sessionId)) {
       await recordAudit(tx, caller, { action: 'session.deleted', target: ['session', sessionId] });
     }
     const head = await findSessionHead(tx, sessionId);
-    return { place: head?.place ?? 0, cancelled: run && (await cancelOfSession(tx, caller, run.id)) };
+    return { place: head?.place ?? 0, cancelled: ended };
   });
   // Tells those who wait for the next run that there will be none.
   announceThread(context.bus, sessionId, place + 1);

@@ -314,6 +314,24 @@ export async function listUnfinishedChildren(tx: Tx, parentId: string): Promise<
   return rows.map(({ id }) => id);
 }
 
+/**
+ * Locks the unfinished runs below a run until the transaction ends, in the order of their ids, in which several runs are committed
+ * together; returns its unfinished children, oldest first. One that is begun meanwhile is not among them.
+ */
+export async function lockUnfinishedBelow(tx: Tx, parentId: string): Promise<string[]> {
+  const open = `status not in ('completed', 'failed', 'cancelled')`;
+  const rows = await tx.query<{ id: string; parent_run_id: string }>(
+    `select id, parent_run_id from runs where ${open} and id = any(array(
+         with recursive below as (
+           select id from runs where parent_run_id = $1 and ${open} union all
+           select c.id from below b join runs c on c.parent_run_id = b.id and c.${open})
+         select id from below))
+       order by id for update`,
+    [parentId],
+  );
+  return rows.filter((row) => row.parent_run_id === parentId).map(({ id }) => id);
+}
+
 /** A run's row in the form drivers use, without a lock. */
 export async function findRunRow(tx: Tx, id: string): Promise<RunRow | undefined> {
   const [row] = await tx.query<{ run: RunRow }>('select to_jsonb(r) as run from runs r where id = $1', [id]);

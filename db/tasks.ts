@@ -268,14 +268,13 @@ export async function returnTask(tx: Tx, id: string, agentId: string): Promise<v
   );
 }
 
-/** Cancels a task; `isDropped`: it no longer belongs to its workflow. False if it has ended. */
-export async function cancelTaskRow(tx: Tx, id: string, { isDropped = false } = {}): Promise<boolean> {
-  const rows = await tx.query(
+/** Cancels a task that has not ended; `isDropped`: it no longer belongs to its workflow. */
+export async function cancelTaskRow(tx: Tx, id: string, { isDropped = false } = {}): Promise<void> {
+  await tx.query(
     `update tasks set status = 'cancelled', is_early = $2, completed_at = now(), updated_at = now()
-     where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id`,
+     where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff')`,
     [id, isDropped],
   );
-  return rows.length > 0;
 }
 
 /** Whether a workflow has other tasks that are not cancelled. */

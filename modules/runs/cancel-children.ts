@@ -3,7 +3,7 @@ import { endAsCancelled } from '../../core/decision-events/endings.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { listUnfinishedChildren } from '../../db/runs.ts';
+import { lockUnfinishedBelow } from '../../db/runs.ts';
 import { endOpenTasks, type EndedTask } from '../../db/end-tasks.ts';
 import { announceAppended, appendIn, type Appended, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
@@ -13,7 +13,7 @@ import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts'
 export type CancelledRun = Appended;
 
 /**
- * Cancels the unfinished descendants of a run whose row is locked, top down (the common lock order), and ends its open tasks:
+ * Cancels the unfinished descendants of a run whose row is locked, top down, once all of them are locked, and ends its open tasks:
  * as completed if their child has completed. Returns the events for the run's own log, and the runs to announce after the
  * commit.
  */
@@ -23,7 +23,7 @@ export async function cancelChildren(
   reason: string | undefined,
 ): Promise<{ events: NewEvent[]; cancelled: CancelledRun[] }> {
   const cancelled: CancelledRun[] = [];
-  for (const id of await listUnfinishedChildren(tx, parent.id)) {
+  for (const id of await lockUnfinishedBelow(tx, parent.id)) {
     cancelled.push(...(await cancelChild(tx, { tenantId: parent.tenant_id, runId: id }, reason)));
   }
   const tasks = await endOpenTasks(tx, parent.id);

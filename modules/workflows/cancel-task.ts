@@ -55,10 +55,11 @@ async function cancelOne(
   tx: Tx,
   run: RunRow,
   { task: { id, run_id }, isOfTasks }: { task: TaskRow; isOfTasks: boolean },
-): Promise<{ change: AppendedChange | null; cancelled: CancelledRun[] }> {
+): Promise<{ change: AppendedChange; cancelled: CancelledRun[] }> {
   const { id: runId, tenant_id: tenantId, open_turn_id } = run;
-  if (!(await cancelTaskRow(tx, id, { isDropped: isOfTasks }))) return { change: null, cancelled: [] };
+  // Before the task's row, as whoever erases its run holds that first. The task is open: its workflow is locked.
   const cancelled = run_id ? await cancelChild(tx, { tenantId, runId: run_id }, 'task cancelled') : [];
+  await cancelTaskRow(tx, id, { isDropped: isOfTasks });
   const payload = { task_id: id, ...(run_id && { run_id }) };
   const change: AppendedChange = {
     events: [{ type: 'task.cancelled', actor: 'user', turn_id: open_turn_id ?? undefined, payload }],

@@ -208,10 +208,6 @@ export async function dropEarly(
 ): Promise<void> {
   const { tx, run } = step;
   const open = dropped.filter(({ status }) => status !== 'cancelled');
-  await dropEarlyTasks(
-    tx,
-    open.map(({ id }) => id),
-  );
   for (const { id, run_id } of open) {
     become(step, id, { status: 'cancelled' });
     if (run_id) {
@@ -221,4 +217,9 @@ export async function dropEarly(
     const payload = { task_id: id, ...(run_id && { run_id }) };
     step.events.push({ type: 'task.cancelled', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload });
   }
+  // After their runs: whoever erases one of these holds it before its task.
+  await dropEarlyTasks(
+    tx,
+    open.map(({ id }) => id),
+  );
 }

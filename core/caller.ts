@@ -14,8 +14,10 @@ export interface Caller {
   quotas: Quotas;
   /** An unbound admin key of the default tenant: it runs this installation. */
   isOperator: boolean;
-  /** For requests with a token: its remaining time. */
-  tokenLeftMs?: number;
+  /** When the key ends, as was known when it was presented, by this process's monotonic clock; absent: never. */
+  keyUntilMs?: number;
+  /** For requests with a token: when that ends, by the same clock. */
+  tokenUntilMs?: number;
   /** The only thread that the token admits to, if it is bound. */
   boundThreadId?: string;
   /** The request that brought the key. */

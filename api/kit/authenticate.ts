@@ -76,7 +76,7 @@ async function holderOf(
     throw unauthorized('The token is unknown or expired.');
   }
   const { caller, target, scopes, leftMs } = holder;
-  const known = { ...caller, origin: originOf(ctx), tokenLeftMs: leftMs };
+  const known = { ...caller, origin: originOf(ctx), tokenUntilMs: performance.now() + leftMs };
   ctx.state.caller = known;
   const isOfThread = target.kind === 'thread' && threadToken !== undefined;
   const needed = isOfThread ? threadToken.scope : runToken;

@@ -27,7 +27,7 @@ interface TurnRequest {
   caller: Caller;
   params: { run: string };
   context: Context;
-  app: Pick<AppParts, 'closing'>;
+  app: Pick<AppParts, 'authenticator' | 'closing'>;
   ctx: ApiContext;
 }
 
@@ -78,8 +78,9 @@ function inBackground(
 /** For open streams: as `untilGone`, and fires when the key is revoked or expires, or its token ends. */
 export function untilEnded({ ctx, app, caller, context }: Omit<TurnRequest, 'params'>): AbortSignal {
   const revoked = new AbortController();
-  const unwatch = watchCaller(context, caller, () => revoked.abort());
-  return untilGone(ctx, [app.closing, revoked.signal], unwatch);
+  const { authenticator } = app;
+  const { stop } = watchCaller({ context, authenticator }, caller, () => revoked.abort());
+  return untilGone(ctx, [app.closing, revoked.signal], stop);
 }
 
 /** Fires when the client has left or the server stops: neither cancels the work. */

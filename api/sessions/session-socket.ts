@@ -39,6 +39,8 @@ export function watchSession(context: Context, { open, session, after, count }: 
   const follow = (from: SessionPosition) => stream(context, { open, session, after: from, signal: current.signal });
   let running = follow(after);
   socket.on('message', (data, isBinary) => {
+    // After a close of ours.
+    if (socket.readyState !== socket.OPEN) return;
     const message = isBinary ? undefined : readMessage(data);
     if (!message) {
       current.abort();
@@ -68,6 +70,8 @@ function refuse(
   context: Context,
   { open, session, error }: { open: OpenSocket; session: WatchedSession; error: unknown },
 ): void {
+  // Its key has ended, and the connection with it.
+  if (error instanceof DroverError && error.status === 401) return;
   if (error instanceof DroverError && error.status === 429) {
     open.socket.close(TRY_LATER, `${error.message} Again in ${error.retryAfterSeconds ?? 1} s.`.slice(0, CLOSE_REASON));
     return;

@@ -28,7 +28,7 @@ export const streamRoute = defineRoute({
     const { tenantId } = caller;
     // Before the upgrade: events after the connection opens must be shown.
     const after = await readSessionPosition(context, caller, params.id);
-    const { sockets, counter } = app;
+    const { sockets, counter, authenticator } = app;
     if (!sockets?.canOpen(ctx.req)) {
       throw new DroverError(
         'upgrade-required',
@@ -37,11 +37,14 @@ export const streamRoute = defineRoute({
       );
     }
     sockets.open(ctx.req, caller, (open) => {
-      const unwatch = watchCaller(context, caller, () =>
+      const { check, stop } = watchCaller({ context, authenticator }, caller, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );
-      open.socket.once('close', unwatch);
-      const count = () => countAgainst(counter, requestRates(caller));
+      open.socket.once('close', stop);
+      const count = async () => {
+        await check();
+        await countAgainst(counter, requestRates(caller));
+      };
       watchSession(context, { open, session: { tenantId, sessionId: params.id }, after, count });
     });
     ctx.respond = false;

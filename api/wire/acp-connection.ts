@@ -20,6 +20,7 @@ import { openThread, requireReadableThread, requireThread } from '../../modules/
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import { countAgainst } from '../kit/rate-limit.ts';
 import type { OpenSocket } from '../kit/sockets.ts';
+import type { CallerWatch } from '../kit/watch-caller.ts';
 import { canAsk, decided, filledIn, formFor, permissionFor } from './acp-asks.ts';
 import { inputOf, readMeta, refuseServers, toRequestError } from './acp-request.ts';
 import type { Stop } from './acp-follow.ts';
@@ -33,6 +34,8 @@ interface AcpParts {
   caller: Caller;
   agentId: string;
   counter: RateCounter;
+  /** Throws once the caller's key or token has ended. */
+  check: CallerWatch['check'];
 }
 
 /** An internal fault: the client should connect again. */
@@ -106,9 +109,10 @@ export function serveAcp(context: Context, parts: AcpParts): void {
 }
 
 /** Counts a message as a request, and converts errors for the client. */
-function countedBy({ context, counter, caller }: Connection) {
+function countedBy({ context, counter, caller, check }: Connection) {
   return async <Answer>(handle: () => Promise<Answer>): Promise<Answer> => {
     try {
+      await check();
       await countAgainst(counter, requestRates(caller));
       return await handle();
     } catch (error) {
@@ -146,7 +150,7 @@ async function sessionOf(connection: Connection, params: { sessionId: string }):
 }
 
 function towards(connection: Connection): Pick<AcpSessionParts, 'update' | 'canAsk' | 'ask'> {
-  const { caller, peer } = connection;
+  const { caller, peer, check } = connection;
   return {
     update: (notification) => peer().notify(methods.client.session.update, notification),
     canAsk: (asked) => canAsk(asked, caller, connection.client),
@@ -154,10 +158,14 @@ function towards(connection: Connection): Pick<AcpSessionParts, 'update' | 'canA
       const options = { cancellationSignal, stopWaitingOnCancel: true };
       if (asked.ask.kind === 'question') {
         const form = formFor(asked, sessionId);
-        return filledIn(asked, await peer().request(methods.client.elicitation.create, form, options));
+        const filled = await peer().request(methods.client.elicitation.create, form, options);
+        await check();
+        return filledIn(asked, filled);
       }
       const permission = permissionFor(asked, sessionId);
-      return decided(asked, await peer().request(methods.client.session.requestPermission, permission, options));
+      const chosen = await peer().request(methods.client.session.requestPermission, permission, options);
+      await check();
+      return decided(asked, chosen);
     },
   };
 }

@@ -23,7 +23,7 @@ const connect = defineRoute({
     const { tenantId } = caller;
     const agentId = params.agent;
     await context.db.withTenant(tenantId, (tx) => requireAgent(tx, { caller, agentId }));
-    const { sockets, counter } = app;
+    const { sockets, counter, authenticator } = app;
     if (!sockets?.canOpen(ctx.req)) {
       throw new DroverError(
         'upgrade-required',
@@ -32,11 +32,11 @@ const connect = defineRoute({
       );
     }
     sockets.open(ctx.req, { ...caller, messageBytes: LIMITS.acpMessageBytes }, (open) => {
-      const unwatch = watchCaller(context, caller, () =>
+      const { check, stop } = watchCaller({ context, authenticator }, caller, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );
-      open.socket.once('close', unwatch);
-      serveAcp(context, { open, caller, agentId, counter });
+      open.socket.once('close', stop);
+      serveAcp(context, { open, caller, agentId, counter, check });
     });
     ctx.respond = false;
     return { status: 101 };

@@ -18,7 +18,8 @@ export function streamOf(open: OpenSocket, signal: AbortSignal): Stream {
       socket.on('message', (data: RawData, isBinary) => {
         try {
           const message = parse(data, isBinary);
-          if (!signal.aborted) controller.enqueue(message);
+          // After a close of ours, what the client still sends counts for nothing.
+          if (!signal.aborted && socket.readyState === socket.OPEN) controller.enqueue(message);
         } catch (error) {
           open.send(JSON.stringify(refusal(error)));
         }

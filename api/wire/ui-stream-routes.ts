@@ -139,7 +139,7 @@ function hasAll(has: SessionPosition | undefined, { place, head: seq }: ShownTur
 interface Streamed {
   caller: Caller;
   context: Context;
-  app: Pick<AppParts, 'closing'>;
+  app: Pick<AppParts, 'authenticator' | 'closing'>;
   ctx: ApiContext;
 }
 

@@ -1,4 +1,4 @@
-/** Ends connections along with their key: revocation is announced at once, expiry is found at the next look. */
+/** Ends connections along with their key: revocation is announced at once, an end that was brought forward is found at the next look. */
 import type { Bus } from '../../bus/bus.ts';
 import type { Context } from '../governance/context.ts';
 

@@ -93,6 +93,7 @@ function callerOf(found: Found | undefined, now: number): Caller | undefined {
     keyId: owner.id,
     scopes: owner.scopes,
     quotas: quotasOf({ planTier: owner.plan_tier, isDefault, settings: owner.rate_limits ?? {} }),
+    ...(found.untilMs !== Infinity && { keyUntilMs: found.untilMs }),
     isOperator: isDefault && owner.workspace_id === null && hasScope(owner.scopes, 'admin'),
   };
 }

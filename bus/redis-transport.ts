@@ -5,6 +5,8 @@ import { ALL } from './payloads.ts';
 const MAX_PAYLOAD_BYTES = 256 * 1024;
 /** The delay between attempts to subscribe on one connection. */
 const AGAIN_MS = 1000;
+/** How often the subscriber asks for an answer: nothing else would show that its Redis has fallen silent. */
+const PING_MS = 5000;
 
 const OPTIONS = { commandTimeout: 5000, enableOfflineQueue: false, maxRetriesPerRequest: 0 };
 
@@ -42,6 +44,8 @@ export async function openRedisTransport(
     };
     subscriber.on('ready', () => void subscribe());
   });
+  // A connection that does not answer is replaced by the client itself.
+  const pings = setInterval(() => void subscriber.ping().catch(() => undefined), PING_MS);
   await awaitAtStart(Promise.all([subscribed, connected(sender)]), onError);
 
   return {
@@ -51,6 +55,7 @@ export async function openRedisTransport(
     },
     async close() {
       clearTimeout(again);
+      clearInterval(pings);
       await Promise.all([quitRedis(sender), quitRedis(subscriber)]);
     },
   };

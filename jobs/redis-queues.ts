@@ -15,8 +15,11 @@ const PRODUCER = {
   commandTimeout: COMMAND_TIMEOUT_MS,
 } satisfies RedisOptions;
 
-/** No caller waits, so it waits for Redis. BullMQ demands the null. */
-const WORKER = { maxRetriesPerRequest: null, lazyConnect: true } satisfies RedisOptions;
+/**
+ * No caller waits, so it waits for Redis. BullMQ demands the null, and lets its copies of this connection wait for up to
+ * 10 s in one command.
+ */
+const WORKER = { maxRetriesPerRequest: null, lazyConnect: true, socketTimeout: 15_000 } satisfies RedisOptions;
 
 /**
  * BullMQ on Redis: one connection for all queues and flows of the process, one for its workers' writes, and one for

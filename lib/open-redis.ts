@@ -4,8 +4,10 @@ import { withDeadline } from './deadline.ts';
 
 const FIRST_CONNECTION_MS = 2000;
 const CLOSE_TIMEOUT_MS = 1000;
+/** A connection on which an answer is due and nothing comes for so long is replaced: its Redis may hang and never close it. */
+const SILENCE_MS = 10_000;
 
-/** Makes a client that connects, and reports each lost connection to `onError`. */
+/** Makes a client that connects, replaces a connection that falls silent, and reports each lost one to `onError`. */
 export function connectRedis(
   url: string,
   onError: (error: Error) => void,
@@ -14,6 +16,8 @@ export function connectRedis(
   const client = new Redis(url, {
     connectTimeout: 5000,
     keepAlive: 10_000,
+    // A connection without a command under way may be silent.
+    socketTimeout: SILENCE_MS,
     retryStrategy: (attempt) => reconnectAfterMs(attempt, Math.random()),
     ...options,
   });

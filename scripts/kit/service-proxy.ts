@@ -8,6 +8,8 @@ export interface ServiceProxy {
   /** Breaks all connections and refuses new ones until `restore`. */
   cut: () => Promise<void>;
   restore: () => Promise<void>;
+  /** New connections go to this service, those that are open stay where they are. */
+  leadTo: (target: string) => void;
   /** Delays all data in both directions; 0 ends it. */
   setLatency: (ms: number) => void;
   /** The number of open connections. */
@@ -19,15 +21,14 @@ export interface ServiceProxy {
 
 /** Opens a proxy on a free port of the loopback interface. */
 export async function openServiceProxy(target: string): Promise<ServiceProxy> {
-  const to = new URL(target);
-  const targetPort = Number(to.port || (to.protocol.startsWith('redis') ? 6379 : 5432));
+  let place = placeOf(target);
   const sockets = new Set<Socket>();
   let latencyMs = 0;
   let trips = 0;
   let port = 0;
   let server: Server | undefined;
   const accept = (client: Socket) => {
-    const upstream = connect(targetPort, to.hostname);
+    const upstream = connect(place.port, place.host);
     countTurns(client, upstream, () => {
       trips += 1;
     });
@@ -70,11 +71,19 @@ export async function openServiceProxy(target: string): Promise<ServiceProxy> {
     restore,
     count: () => sockets.size / 2,
     roundTrips: () => trips,
+    leadTo: (next) => {
+      place = placeOf(next);
+    },
     setLatency: (ms) => {
       latencyMs = ms;
     },
     close: cut,
   };
+}
+
+function placeOf(target: string): { port: number; host: string } {
+  const { port, protocol, hostname } = new URL(target);
+  return { port: Number(port || (protocol.startsWith('redis') ? 6379 : 5432)), host: hostname };
 }
 
 function countTurns(client: Socket, upstream: Socket, onTurn: () => void): void {

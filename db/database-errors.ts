@@ -121,6 +121,12 @@ export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '53100';
 }
 
+/** Why the database answers and takes no writes, in a word or two; undefined if the error does not say so. */
+export function refusalOf(error: unknown): 'disk full' | 'read-only' | undefined {
+  if (isDiskFull(error)) return 'disk full';
+  return error instanceof Error && 'code' in error && error.code === '25006' ? 'read-only' : undefined;
+}
+
 /** Whether Postgres panicked: its memory may be corrupt, and it recovers from what it has written. */
 function isPanic(error: Error): boolean {
   return 'severity' in error && error.severity === 'PANIC';

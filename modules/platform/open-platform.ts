@@ -19,6 +19,7 @@ import { createDefinitionCache } from '../agents/definitions.ts';
 import { createStartCache } from '../agents/start-cache.ts';
 import { createPolicyCache } from '../governance/policy-cache.ts';
 import { createGroupCommit } from '../run-log/group-commit.ts';
+import { tellingRefusals } from '../run-log/telling-refusals.ts';
 import { createRunCache } from '../run-log/run-cache.ts';
 import { createSharedReads } from '../run-log/shared-reads.ts';
 import { createPositionWatch } from '../run-log/watch-positions.ts';
@@ -149,7 +150,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const embeddings = createEmbeddings(config);
   closers.add('embeddings', () => embeddings.close());
   const engine = {
-    ...createGroupCommit(db, commitLanes(db.kind, config.poolSize)),
+    ...tellingRefusals(createGroupCommit(db, commitLanes(db.kind, config.poolSize)), log),
     runCache: createRunCache(),
     governance,
     budgets: createBudgetCache(db),

@@ -263,3 +263,32 @@ export async function fillDiskAtNextStart(client: ClientBase): Promise<void> {
      create event trigger full_disk on ddl_command_start execute function refuse();`,
   );
 }
+
+/** No commit of a run finds space, until it is freed. */
+export async function fillDisk(db: Pick<Database, 'asOwner'>): Promise<void> {
+  await db.asOwner((client) =>
+    client.query(
+      `create sequence refusals;
+       create function refuse() returns trigger language plpgsql security definer as $$
+         begin
+           perform nextval('public.refusals');
+           raise exception using errcode = '53100', message = 'could not extend file';
+         end $$;
+       create trigger full_disk before insert on run_log for each row execute function refuse();`,
+    ),
+  );
+}
+
+/** How many commits have found no space. */
+export async function countRefusals(db: Pick<Database, 'asOwner'>): Promise<number> {
+  const { rows } = await db.asOwner((client) =>
+    client.query<{ count: string }>('select case when is_called then last_value else 0 end as count from refusals'),
+  );
+  return Number(rows[0]?.count);
+}
+
+export async function freeDisk(db: Pick<Database, 'asOwner'>): Promise<void> {
+  await db.asOwner((client) =>
+    client.query('drop trigger full_disk on run_log; drop function refuse; drop sequence refusals;'),
+  );
+}

@@ -3,9 +3,10 @@ import type { Database } from '../../../db/database.ts';
 import { listLostCalls, listLostRuns } from '../../../db/maintenance.ts';
 import { forEachIsolated } from '../../../modules/for-each-isolated.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
-import { warnOfUnserved } from '../../../modules/platform/unserved-queues.ts';
+import { findUnserved, warnOfStillUnserved, warnOfUnserved } from '../../../modules/platform/unserved-queues.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { addApprovalWithoutRun, expireApprovalsOf, statusesOfApprovals } from '../../support/queries/approvals.ts';
 import { explaining } from '../../support/queries/postgres.ts';
 import { copyWaitingRun } from '../../support/queries/runs.ts';
@@ -29,16 +30,46 @@ describe('Maintenance', () => {
     assert.deepEqual(await statusesOfApprovals(engine), ['pending', 'expired']);
   });
 
-  it('tells of a queue in which jobs wait and that no process serves', async () => {
-    const queue = engine.context.queues.queue('subtasks');
-    // Nobody here serves `turns`.
-    const others = await warnOfUnserved(engine.context);
-    await queue.add('subtasks', {});
-    assert.equal(await warnOfUnserved(engine.context), others + 1);
-    const worker = engine.context.queues.worker('subtasks', () => Promise.resolve());
-    await waitUntil('it is served', async () => (await queue.getJobCountByTypes('wait', 'prioritized')) === 0);
-    await worker.close();
-    assert.equal(await warnOfUnserved(engine.context), others);
+  describe('that finds jobs in a queue that no process serves', () => {
+    before(function () {
+      if (DOMAIN_MODE !== 'full') this.skip();
+    });
+    const countTold = () =>
+      engine.platform.log.filter(
+        ({ msg, queue }) =>
+          queue === 'subtasks' && String(msg).startsWith('jobs wait in a queue that no process serves'),
+      ).length;
+    const namesOfFound = async () => (await findUnserved(engine.context)).map(({ name }) => name);
+
+    it('says so where it finds the same a minute later, and never of the queue that it is a job of itself', async () => {
+      const { queues } = engine.context;
+      for (const name of ['subtasks', 'maintenance']) await queues.queue(name).add('later', {});
+      const names = await namesOfFound();
+      assert.deepEqual([names.includes('subtasks'), names.includes('maintenance')], [true, false]);
+      assert.equal(await warnOfUnserved(engine.context), names.length);
+      assert.equal(countTold(), 0);
+      await warnOfUnserved(engine.context, 1);
+      await waitUntil('it is told', () => countTold() === 1);
+      for (const name of ['subtasks', 'maintenance']) await queues.queue(name).drain();
+    });
+
+    it('says nothing where the queue is served by then', async () => {
+      const queue = engine.context.queues.queue('subtasks');
+      const toldBefore = countTold();
+      await queue.add('subtasks', {});
+      const found = await findUnserved(engine.context);
+      assert.ok(found.some(({ name }) => name === 'subtasks'));
+      const held = door();
+      const worker = engine.context.queues.worker('subtasks', () => held.pass());
+      await held.reached;
+      // This one waits for the worker, which is busy.
+      await queue.add('subtasks', {});
+      await warnOfStillUnserved(engine.context, found);
+      held.open();
+      await worker.close();
+      await queue.drain();
+      assert.equal(countTold(), toldBefore);
+    });
   });
 
   it('begins nothing once its time is over, and leaves that to the next round', async () => {

@@ -169,7 +169,9 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   if (draft.gaps) return plan(planning, { ...known, gaps: draft.gaps, result });
   const checked = await askForVerdict(planning, result ?? done.map((task) => task.result).join('\n\n'));
   if ('fault' in checked) {
-    return checked.fault.code === 'unavailable' ? later(planning, checked.fault) : conclude(planning, { done, result });
+    const { fault } = checked;
+    if (fault.code !== 'unavailable') return conclude(planning, { done, result });
+    return later(planning, fault, (step) => concludeIn(planning, step, { done, result }));
   }
   const { meets_criteria, gaps } = checked.arguments;
   const replans = Math.max(0, workflow.plans - 1);

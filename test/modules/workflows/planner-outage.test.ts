@@ -10,7 +10,7 @@ import { forgetOutages, makeOutagesLong } from '../../support/queries/model-call
 import { backdateProviderWait, childrenOfRun } from '../../support/queries/runs.ts';
 import { startTestService } from '../../support/service.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { lookNow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 const AWAY: AnthropicReply = {
   error: { status: 503, type: 'api_error', message: 'boom', headers: { 'retry-after-ms': '0' } },
@@ -87,8 +87,12 @@ for (const mode of DOMAIN_MODES) {
       assert.equal((await shown(none)).error?.code, 'provider_unavailable');
     });
 
-    it('does so too where its answer or the check of it is not to be had, whatever else is answered meanwhile', async () => {
-      for (const missing of ['submit_synthesis', 'submit_verdict']) {
+    it('does so too where its answer is not to be had, and is completed where the check alone is not, unchecked', async () => {
+      const ends = {
+        submit_synthesis: ['failed', 'provider_unavailable', undefined],
+        submit_verdict: ['completed', undefined, 'Both.'],
+      };
+      for (const [missing, end] of Object.entries(ends)) {
         engine.say((request) => {
           const tool = toolOf(request);
           if (tool === missing) return AWAY;
@@ -108,7 +112,10 @@ for (const mode of DOMAIN_MODES) {
         assert.equal((await shown(id)).waiting_for?.since, waiting?.since, missing);
         await backdateProviderWait(engine, id);
         await look(id);
-        assert.equal((await shown(id)).error?.code, 'provider_unavailable', missing);
+        const { workflow } = await readWorkflow(engine, id);
+        const result = workflow.output?.map((block) => ('text' in block ? block.text : '')).join('');
+        assert.deepEqual([workflow.status, workflow.error?.code, result], end, missing);
+        assert.equal(workflow.meets_criteria, null);
       }
     });
 

@@ -142,12 +142,12 @@ function settleCall(view: TurnView, event: LoggedEvent, payload: Payload): Chang
 
 function ask(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   const asks = asksOf(view, event, payload);
-  for (const each of asks) view.asks.set(each.id, each);
-  return asks.map((each) => ({
-    kind: 'asked',
-    ask: each,
-    calls: each.calls.flatMap((id) => callOf(view, id) ?? []),
-  }));
+  return asks.map((each) => {
+    view.asks.set(each.id, each);
+    const calls = each.calls.flatMap((id) => callOf(view, id) ?? []);
+    for (const call of calls) call.isRefused = false;
+    return { kind: 'asked', ask: each, calls };
+  });
 }
 
 function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
@@ -200,7 +200,7 @@ function answer(view: TurnView, event: LoggedEvent, payload: Payload): Change[] 
   view.asks.delete(asked.id);
   const calls = asked.calls.flatMap((id) => callOf(view, id) ?? []);
   const isApproved = event.type === 'approval.granted' || payload['decision'] === 'happened';
-  if (!isApproved) for (const call of calls) call.isRefused = true;
+  if (asked.kind === 'approval') for (const call of calls) call.isRefused = !isApproved;
   const answered: Change = { kind: 'answered', ask: asked, isApproved, calls };
   const [only] = calls;
   if (payload['edited'] !== true || !only) return [answered];

@@ -91,11 +91,11 @@ function beginMessage(): MessageReader {
 const withReason = z.object({ reason: z.string() });
 
 /** Shown with the call's output. */
-function takeDecision({ approvals }: Reading, { isApproved, calls }: Answered, event: LoggedEvent): void {
+function takeDecision({ approvals }: Reading, { ask, isApproved, calls }: Answered, event: LoggedEvent): void {
   const { data: reason } = withReason.safeParse(event.payload);
   for (const { id } of calls) {
     const approval = approvals.get(id);
-    if (approval) approvals.set(id, { ...approval, approved: isApproved, ...reason });
+    if (approval?.id === ask.id) approvals.set(id, { ...approval, approved: isApproved, ...reason });
   }
 }
 
@@ -130,7 +130,7 @@ function takeChunk(reading: Reading, chunk: Chunk): void {
       const { approvalId: id, approvalDescriptor: descriptor, toolCallId } = chunk;
       const approval = { id, descriptor };
       reading.approvals.set(toolCallId, approval);
-      Object.assign(toolOf(message, toolCallId), { state: 'approval-requested', approval });
+      forgetOutcome(Object.assign(toolOf(message, toolCallId), { state: 'approval-requested', approval }));
       return;
     }
     case 'tool-output-available':
@@ -170,8 +170,16 @@ function takeInput({ message }: Reading, { toolCallId, toolName, input, provider
   const known = message.parts.find((each, place) => place > step && each['toolCallId'] === toolCallId);
   const told = { type, state: 'input-available', input, providerExecuted };
   // A call that goes on after its approval has none until its output.
-  if (known) delete Object.assign(known, told)['approval'];
-  else message.parts.push({ toolCallId, ...told });
+  if (known) {
+    delete Object.assign(known, told)['approval'];
+    forgetOutcome(known);
+  } else message.parts.push({ toolCallId, ...told });
+}
+
+/** What is told last counts: of an outcome that was unknown, an error may have been told first. */
+function forgetOutcome(tool: Part): void {
+  delete tool['output'];
+  delete tool['errorText'];
 }
 
 function toolOf({ parts }: UiMessage, toolCallId: unknown): Part {
@@ -185,6 +193,7 @@ function takeOutput({ message, approvals }: Reading, { type, output, errorText, 
   const tool = toolOf(message, toolCallId);
   const approval = approvals.get(toolCallId);
   tool['state'] = type.slice('tool-'.length);
+  forgetOutcome(tool);
   if (type === 'tool-output-available') tool['output'] = output;
   if (type === 'tool-output-error') tool['errorText'] = errorText;
   const isOfOutput = approval?.approved === (type !== 'tool-output-denied');

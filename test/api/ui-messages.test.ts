@@ -8,6 +8,7 @@ import {
   type UIMessage,
 } from 'ai';
 import { LIMITS } from '../../core/limits.ts';
+import { startServer } from '../support/echo-server.ts';
 import { onFilesystem, type Place } from '../support/file-places.ts';
 import { PIXEL } from '../support/pixel.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
@@ -117,6 +118,30 @@ describe('the messages of a thread for a page of the AI SDK', () => {
       ['output-available', true, undefined],
       ['output-denied', false, 'not that'],
     ]);
+  });
+
+  it('are valid where somebody has said what became of a call of unknown outcome', async () => {
+    const rude = await startServer((_, response) => response.destroy());
+    const name = `send_${randomUUID().slice(0, 8)}`;
+    const transport = { type: 'http', endpoint: `${rude.url}/send` };
+    await api.call('POST', '/v1/tools', { body: { name, description: 'Sends.', transport } });
+    const of = await api.newAgent([name], { autonomy_level: 3 });
+    const id = randomUUID();
+    const messages = [{ id: randomUUID(), role: 'user', parts: [{ type: 'text', text: `call ${name} {} | say so` }] }];
+    await api.call('POST', `/v1/agents/${of}/ui-stream`, { body: { id, messages } });
+    const shown = async () => (await read(id)).messages;
+    const callIn = async () => (await shown()).at(-1)?.parts.find(isToolUIPart);
+    assert.equal((await callIn())?.state, 'output-error');
+    const approval = (await shown()).at(-1)?.parts.find(({ type }) => type === 'data-approval');
+    assert.ok(approval && 'id' in approval);
+    const decision = { decision: 'happened', result: { sent: true } };
+    assert.equal((await api.call('POST', `/v1/approvals/${approval.id}`, { body: decision })).status, 200);
+    await waitUntil('it is done', async () => JSON.stringify(await shown()).includes('"so"'));
+    const told = await callIn();
+    assert.deepEqual([told?.state, told?.output, told?.errorText], ['output-available', { sent: true }, undefined]);
+    const { success, ...why } = await safeValidateUIMessages({ messages: await shown() });
+    assert.ok(success, JSON.stringify(why));
+    await rude.close();
   });
 
   it('tell of a turn that has failed why, and of one at work what the log has', async () => {

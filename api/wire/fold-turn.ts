@@ -145,7 +145,8 @@ function ask(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   return asks.map((each) => {
     view.asks.set(each.id, each);
     const calls = each.calls.flatMap((id) => callOf(view, id) ?? []);
-    for (const call of calls) call.isRefused = false;
+    const isOfClient = each.kind === 'question' || each.kind === 'client_tool';
+    for (const call of calls) Object.assign(call, { isRefused: false, ...(isOfClient && { isOfClient }) });
     return { kind: 'asked', ask: each, calls };
   });
 }
@@ -217,10 +218,31 @@ function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
     code,
     message,
   };
-  view.asks.clear();
+  const given = giveUp(view);
   // An answer that broke off is not in the log: later clients do not see it.
-  return [...withdrawCalls(view), ...closeText(view, { isVoid: status === 'failed' }), { kind: 'ended' }];
+  const broken = [...withdrawCalls(view), ...closeText(view, { isVoid: status === 'failed' })];
+  return [...given, ...broken, { kind: 'ended' }];
 }
+
+/** Nothing takes an answer once the turn has ended: calls that wait for one are settled, so that no client offers to give it. */
+function giveUp(view: TurnView): Change[] {
+  const answered = [...view.asks.values()].map((asked): Change => {
+    const calls = asked.calls.flatMap((id) => callOf(view, id) ?? []);
+    if (asked.kind === 'approval') for (const call of calls) call.isRefused = true;
+    return { kind: 'answered', ask: asked, isApproved: false, calls };
+  });
+  view.asks.clear();
+  const isWaiting = ({ state, isRefused, isOfClient }: CallPart) => state === 'requested' && (isRefused || isOfClient);
+  const settled = callsOf(view)
+    .filter(isWaiting)
+    .map((call): Change => {
+      const state = call.isRefused ? 'denied' : 'failed';
+      return { kind: 'call_settled', call: Object.assign(call, { state, error: NOT_ANSWERED, settledAt: view.seq }) };
+    });
+  return [...answered, ...settled];
+}
+
+const NOT_ANSWERED = 'The turn ended before this was answered.';
 
 function textIn(payload: Payload, field: string): string {
   const value = payload[field];

@@ -86,6 +86,7 @@ function newCall({ input = {}, ...named }: NewCall): CallPart {
     output: null,
     error: '',
     isRefused: false,
+    isOfClient: false,
     settledAt: 0,
   };
 }

@@ -31,6 +31,8 @@ export interface CallPart {
   error: string;
   /** Its approval has ended without consent: denied, expired or settled. */
   isRefused: boolean;
+  /** The client was asked for its result. */
+  isOfClient: boolean;
   /** Log position of its result; 0 before that. */
   settledAt: number;
 }

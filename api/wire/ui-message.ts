@@ -88,7 +88,8 @@ function beginMessage(): MessageReader {
   };
 }
 
-const withReason = z.object({ reason: z.string() });
+/** Of a decision; the end of a turn has a reason of its own. */
+const withReason = z.object({ approval_id: z.unknown(), reason: z.string() }).transform(({ reason }) => ({ reason }));
 
 /** Shown with the call's output. */
 function takeDecision({ approvals }: Reading, { ask, isApproved, calls }: Answered, event: LoggedEvent): void {

@@ -114,7 +114,18 @@ function approvalData({ id, kind, calls, tool, message }: Ask, status: 'pending'
 
 const FINISH_REASONS = { complete: 'stop', failed: 'error', cancelled: 'other' } as const;
 
-function finish({ end, turnId, runStatus }: TurnView): Chunk[] {
+function finish(view: TurnView): Chunk[] {
+  return [...stepAfter(view), ...endOf(view)];
+}
+
+/** A client that finds its answers in the last step posts them, after each stream anew: an ended turn has a step after them. */
+function stepAfter({ end, parts }: TurnView): Chunk[] {
+  const last = parts.at(-1)?.step;
+  const isAnswered = parts.some((part) => part.kind === 'call' && part.step === last && part.isOfClient);
+  return end && isAnswered ? [{ type: 'finish-step' }, { type: 'start-step' }] : [];
+}
+
+function endOf({ end, turnId, runStatus }: TurnView): Chunk[] {
   if (!end) return [{ type: 'finish', finishReason: 'tool-calls', messageMetadata: { status: runStatus } }];
   const { status, stopReason, code, message } = end;
   const metadata = { status, stop_reason: stopReason };

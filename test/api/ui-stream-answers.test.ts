@@ -1,7 +1,13 @@
 /** Where the AI SDK's client posts its answers: with the id of another message, without any, and again. */
 import assert from 'node:assert/strict';
-import type { UIMessage } from 'ai';
+import { randomUUID } from 'node:crypto';
+import {
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+  type UIMessage,
+} from 'ai';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { openAiChat } from '../support/wire/ai-chat.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a test says itself what it expects of a part
@@ -75,5 +81,84 @@ describe('answers of a client of the AI SDK', function () {
     const again = post({ id: chat.id, messages: chat.messages, messageId: chat.messages.at(-1)?.id }, careful);
     assert.equal((await api.call('POST', `/v1/approvals/${other.id}`, { body: { decision: 'approve' } })).status, 200);
     assert.match((await again).text, /"delta":"over"/);
+  });
+
+  const MOST_POSTS = 4;
+
+  /** A page that posts answers by itself; it is refused after some posts, where it would go on for ever. */
+  function openPage({ id = randomUUID(), messages = [] as UIMessage[], agentId = agent } = {}) {
+    const told = { posts: 0, isDone: false };
+    const via: typeof fetch = (address, init) => {
+      if (init?.method === 'POST') told.posts += 1;
+      return told.posts > MOST_POSTS ? Promise.reject(new Error('too many posts')) : fetch(address, init);
+    };
+    const chat = openAiChat({
+      url: api.url,
+      key: api.key,
+      agent: agentId,
+      id,
+      messages,
+      fetch: via,
+      sendAutomaticallyWhen(chats) {
+        const isComplete =
+          lastAssistantMessageIsCompleteWithApprovalResponses(chats) ||
+          lastAssistantMessageIsCompleteWithToolCalls(chats);
+        told.isDone = !isComplete;
+        return isComplete;
+      },
+    });
+    const answered = async (answer: () => Promise<void>) => {
+      Object.assign(told, { posts: 0, isDone: false });
+      await answer();
+      await waitUntil('the page posts nothing more', () => told.isDone || told.posts > MOST_POSTS);
+      return told.posts;
+    };
+    return { id, chat, answered };
+  }
+
+  const runOf = ({ messages }: { messages: UIMessage[] }) => {
+    const metadata = messages.at(-1)?.metadata as { run_id: string } | undefined;
+    return metadata?.run_id;
+  };
+  const cancel = async (chat: { messages: UIMessage[] }) =>
+    assert.equal((await api.call('POST', `/v1/runs/${runOf(chat)}/cancel`, { body: {} })).status, 202);
+  const past = async (id: string): Promise<UIMessage[]> =>
+    (await api.call('GET', `/v1/threads/${id}/ui-messages`)).json.messages;
+
+  const ASKS = {
+    'an approval': { call: 'calculator {"expression":"6*7"}', level: 0, settled: 'output-denied' },
+    'a tool of the client': { call: 'confirm {"what":"a"}', level: 2, settled: 'output-error' },
+    'a question': { call: 'ask_user {"question":"colour?"}', level: 2, settled: 'output-error' },
+  };
+  for (const [what, { call, level, settled }] of Object.entries(ASKS)) {
+    it(`to a turn that was cancelled meanwhile are posted once, and it is told that nobody asks any more: ${what}`, async () => {
+      const page = openPage({ agentId: await atLevel(level) });
+      const { chat, answered } = page;
+      await chat.sendMessage({ text: `call ${call} | say never` });
+      const [{ approval, toolCallId, type }] = toolsOf(chat);
+      await cancel(chat);
+      const posts = await answered(async () => {
+        if (approval) await chat.addToolApprovalResponse({ id: approval.id, approved: true });
+        else await chat.addToolOutput({ tool: type.slice('tool-'.length), toolCallId, output: 'yes' });
+      });
+      assert.deepEqual([posts, toolsOf(chat)[0].state], [1, settled]);
+      const reloaded = await past(page.id);
+      assert.equal(toolsOf({ messages: reloaded })[0].state, settled, 'nor after a reload');
+      const late = openPage({ id: page.id });
+      assert.equal(await late.answered(() => late.chat.resumeStream()), 0);
+      assert.equal(toolsOf(late.chat)[0].state, settled);
+    });
+  }
+
+  it('that a turn has taken are not posted again once it was cancelled', async () => {
+    const { chat, answered } = openPage();
+    const words = `say ${randomUUID()}`;
+    await chat.sendMessage({ text: `call confirm {"what":"a"} | held cancelled ${words}` });
+    const [{ toolCallId }] = toolsOf(chat);
+    const posted = answered(async () => chat.addToolOutput({ tool: 'confirm', toolCallId, output: 'yes' }));
+    await waitUntil('the model goes on', () => api.model.asked(words).some(({ step }) => step === 1));
+    await cancel(chat);
+    assert.deepEqual([await posted, toolsOf(chat)[0].output], [1, 'yes']);
+    api.model.release('cancelled');
   });
 });

@@ -99,17 +99,25 @@ export function changesOf(view: TurnView, item: StreamItem): Change[] {
   return item.kind === 'delta' || item.kind === 'call_piece' ? foldDelta(view, item) : [];
 }
 
+interface FoldedTurn {
+  tenantId: string;
+  turn: ShownTurn;
+  until: number;
+  /** What comes after the turn is not read: a run may have many turns after it. */
+  stopsAtEnd?: boolean;
+}
+
 /** The turn's view at this position of its run. */
 export async function foldUntil(
   context: Context,
-  { tenantId, turn, until }: { tenantId: string; turn: ShownTurn; until: number },
+  { tenantId, turn, until, stopsAtEnd = false }: FoldedTurn,
 ): Promise<TurnView> {
   const view = beforeTurn(turn.turnId);
   for (let after = turn.start - 1; after < until;) {
     const page = await lookAhead(context, { tenantId, runId: turn.runId, after, types: EVENT_TYPES });
     const events = page.events.filter(({ seq }) => seq <= until);
     for (const event of events) foldEvent(view, event);
-    if (events.length === 0) break;
+    if (events.length === 0 || (stopsAtEnd && view.end)) break;
     after = events.at(-1)?.seq ?? until;
   }
   return view;

@@ -91,10 +91,18 @@ export function answersOf(body: z.output<typeof uiStreamBody>, open: readonly An
   });
 }
 
-/** Whether the step that the client was shown last has an answer, to an open request or to an earlier one. */
-export function hasAnswers(body: z.output<typeof uiStreamBody>): boolean {
-  const last = body.messages.at(-1);
-  const { parts = [] } = (last?.role === 'assistant' ? last : sentOf(body).last) ?? {};
+/**
+ * The message of which the last step has answers, to open requests or to earlier ones: the last one, or the one that the client
+ * names.
+ */
+export function answeredMessage(body: z.output<typeof uiStreamBody>): { id: string | undefined } | undefined {
+  const given = [body.messages.at(-1), sentOf(body).last].find(
+    (each) => each?.role === 'assistant' && hasAnswers(each),
+  );
+  return given && { id: given.id };
+}
+
+function hasAnswers({ parts }: Message): boolean {
   return parts.slice(parts.findLastIndex(({ type }) => type === 'step-start') + 1).some(isAnswer);
 }
 

@@ -28,7 +28,7 @@ import { requireMayDecide } from './may-decide.ts';
 import { saidOnce } from './said-once.ts';
 import { toServerSentEvents } from './server-sent-events.ts';
 import { UI_STREAM } from './ui-stream.ts';
-import { answersOf, hasAnswers, inputOf, uiStreamBody } from './ui-stream-request.ts';
+import { answeredMessage, answersOf, inputOf, uiStreamBody } from './ui-stream-request.ts';
 
 const CONTENT: OtherContent = {
   contentType: 'text/event-stream',
@@ -82,19 +82,21 @@ async function begin(
     const once = { idempotency: saidOnce(idempotency, asked), ...(idempotency.key === undefined && { after }) };
     return { ...(await say(context, { ...saying, ...once })), after: 0 };
   }
+  const answered = answeredMessage(body);
   const { turn, isAnswered, stood } = await answerOnThread(context, {
     caller,
     threadId,
     idempotency,
+    turnId: answered?.id,
     choose(open) {
       const answers = answersOf(body, open);
       requireMayDecide(caller, answers);
       return answers;
     },
   });
-  const { pausedAt } = await foldUntil(context, { tenantId, turn, until: stood });
+  const { pausedAt } = await foldUntil(context, { tenantId, turn, until: stood, stopsAtEnd: true });
   // If the answers were taken earlier, the stream goes beyond the present pause: at its end the client would post them again.
-  const isBeyond = turn.isOpen && !isAnswered && hasAnswers(body);
+  const isBeyond = turn.isOpen && !isAnswered && answered !== undefined;
   return { turn: { ...turn, head: isBeyond ? turn.head + 1 : turn.head }, after: pausedAt };
 }
 

@@ -244,6 +244,8 @@ interface Answered {
   threadId: string;
   /** Selects those of the client's answers that match open questions. */
   choose: (open: readonly Answerable[]) => WaitAnswer[];
+  /** The turn that the client means, if that is one: it is returned in place of the newest one if nothing is answered. */
+  turnId?: string | undefined;
   /** A message that comes along with the answers, given what this turn was asked. */
   sayingAfter?: (turn: { id: string; said: string }) => Saying | undefined;
   idempotency: IdempotentRequest;
@@ -262,7 +264,7 @@ interface Resumed extends Said {
  */
 export async function answerOnThread(
   context: Context,
-  { caller, threadId, choose, sayingAfter, idempotency }: Answered,
+  { caller, threadId, choose, turnId: meantId, sayingAfter, idempotency }: Answered,
 ): Promise<Resumed> {
   const { tenantId } = caller;
   const { before, open, waiting, saying } = await context.db.withTenant(tenantId, async (tx) => {
@@ -285,7 +287,9 @@ export async function answerOnThread(
   // Read after the answers (or after the open questions): the turn no longer waits for what is answered.
   const turn = await context.db.withTenant(tenantId, async (tx) => {
     if (!isAnswered) await requireReadableThread(tx, caller, threadId);
-    return requireTurn(tx, threadId, before.turnId);
+    const isMeant = !isAnswered && meantId !== undefined && isUuid(meantId);
+    const meant = isMeant ? await findShownTurn(tx, threadId, meantId) : undefined;
+    return meant ?? requireTurn(tx, threadId, before.turnId);
   });
   const stood = isAnswered ? before.head : turn.head;
   const waits = said ? said.waiting : before.isOpen ? waiting?.message_id : undefined;

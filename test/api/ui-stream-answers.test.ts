@@ -161,4 +161,31 @@ describe('answers of a client of the AI SDK', function () {
     assert.deepEqual([await posted, toolsOf(chat)[0].output], [1, 'yes']);
     api.model.release('cancelled');
   });
+
+  const STALE = {
+    'an approval': { call: 'calculator {"expression":"6*7"}', level: 0 },
+    'a result': { call: 'confirm {"what":"a"}', level: 2 },
+  };
+  for (const [what, { call, level }] of Object.entries(STALE)) {
+    it(`of a tab that was left behind show it how that turn went on, and not a later one in it: ${what}`, async () => {
+      const agentId = await atLevel(level);
+      const stale = openPage({ agentId });
+      await stale.chat.sendMessage({ text: `call ${call} | say decided elsewhere` });
+      const [{ approval, toolCallId }] = toolsOf(stale.chat);
+      const answer = async ({ chat }: typeof stale, isMeant: boolean) => {
+        if (approval) return chat.addToolApprovalResponse({ id: approval.id, approved: isMeant });
+        await chat.addToolOutput({ tool: 'confirm', toolCallId, output: isMeant ? 'yes' : 'no' });
+      };
+      const newer = openPage({ id: stale.id, messages: await past(stale.id), agentId });
+      await newer.answered(() => answer(newer, true));
+      await newer.chat.sendMessage({ text: 'say next one' });
+      assert.equal(await stale.answered(() => answer(stale, false)), 1);
+      const [, truth] = newer.chat.messages;
+      const shown = JSON.parse(JSON.stringify(stale.chat.messages)) as UIMessage[];
+      assert.deepEqual([shown.length, shown[1]?.id], [2, truth?.id]);
+      assert.equal(toolsOf(stale.chat)[0].state, 'output-available');
+      assert.deepEqual(toolsOf(stale.chat)[0].output, toolsOf({ messages: truth ? [truth] : [] })[0].output);
+      assert.match(JSON.stringify(shown[1]?.parts), /"decided elsewhere"/);
+    });
+  }
 });

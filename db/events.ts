@@ -30,6 +30,8 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   calls: { id: string; tool_use_id: string; name: string; arguments: unknown }[] | null;
   /** For the approval of a call batch: what is requested, or was granted. */
   steps: BatchedCall[] | null;
+  /** For a turn that was interrupted: what its model had said by then, which is logged a moment later. */
+  partial: { step: number; text: string } | null;
 }
 
 export interface EventFilter {
@@ -65,6 +67,12 @@ const ARGUMENTS = `coalesce((
           where g.run_id = e.run_id and g.commit_seq >= e.commit_seq and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
           order by g.commit_seq, g.seq limit 1) g
     order by g.commit_seq, g.seq limit 1), k.arguments)`;
+/** Reads no further than a partial answer may come after the end of its turn. */
+const PARTIAL = `
+    select jsonb_build_object('step', f.step, 'text', f.payload->>'partial') from run_events f
+      where f.run_id = e.run_id and f.commit_seq > e.seq and f.commit_seq <= e.seq + 100
+        and f.turn_id = e.turn_id and f.type = 'model.failed' and f.payload->>'partial' is not null
+      order by f.commit_seq, f.seq limit 1`;
 const COLUMNS = `
   ${HEAD}, m.content,
   case when k.id is not null then jsonb_build_object('name', k.name, 'tool_use_id', k.tool_use_id, 'arguments', ${ARGUMENTS},
@@ -76,7 +84,8 @@ const COLUMNS = `
     from tool_calls c where c.id in (select jsonb_array_elements_text(e.payload->'tool_call_ids')::uuid)) end as calls,
   case when e.type in ('approval.requested', 'approval.granted') and e.payload->'plan_id' is not null then (
     select case when e.type = 'approval.requested' then coalesce(a.original_arguments, a.arguments) else a.arguments end->'steps'
-    from approvals a where a.id = (e.payload->>'approval_id')::uuid) end as steps`;
+    from approvals a where a.id = (e.payload->>'approval_id')::uuid) end as steps,
+  case when e.type = 'turn.interrupted' then (${PARTIAL}) end as partial`;
 const TABLES = `
   run_events e
   join runs r on r.id = e.run_id
@@ -161,7 +170,7 @@ async function readFollowed(
 }
 
 /** A logged event without what it refers to. */
-export type EventHead = Omit<LoggedEvent, 'content' | 'call' | 'calls'>;
+export type EventHead = Omit<LoggedEvent, 'content' | 'call' | 'calls' | 'partial'>;
 
 /** A page of a run's log in order of `seq`. */
 export async function listEventHeads(tx: Tx, filter: EventFilter): Promise<EventPage<EventHead>> {

@@ -120,7 +120,7 @@ function textUpdate({ turnId }: TurnView, part: TextPart, { text, mark }: Pick<P
   return update({ sessionUpdate, ...chunk(`${turnId}.${part.id}`, piece) });
 }
 
-/** A text that broke off gets neither mark: it is not in the log. */
+/** A text that broke off gets neither mark. */
 function closed(view: TurnView, part: TextPart): AcpFrame[] {
   if (part.isVoid) return [textUpdate(view, part, { text: '', mark: 'void' })];
   return part.step <= view.finishedStep ? [textUpdate(view, part, { text: '', mark: 'whole' })] : [];

@@ -8,7 +8,7 @@ import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { dequeueMessage, filesOf, queueMessage, replaceWaiting, textOf } from './turn-messages.ts';
 import { checkWritten, growCall, requestCall, withdrawCalls } from './turn-calls.ts';
 import { notePause } from './turn-pause.ts';
-import { closeText, finishStep, growText } from './turn-text.ts';
+import { closeText, finishStep, growText, showPartial } from './turn-text.ts';
 import { callsOf, type Ask, type CallPart, type Change, type Delta, type TurnView } from './turn-view.ts';
 
 type Payload = Record<string, unknown>;
@@ -62,6 +62,11 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
       if ('tool' in payload) return [];
       view.finishedStep = event.step ?? view.finishedStep;
       return takeAnswer(view, { step: view.finishedStep, content: event.content ?? [] });
+    case 'model.failed':
+      // In place of what an earlier attempt had said.
+      if (typeof payload['partial'] === 'string' && !('tool' in payload))
+        view.partial = { step: event.step ?? 0, text: payload['partial'] };
+      return [];
     case 'node.completed':
       // The output of a node without a model is the turn's answer if the graph ends with it.
       if (payload['answer'] === undefined || payload['answer'] === payload['ordinal']) return [];
@@ -219,9 +224,12 @@ function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
     message,
   };
   const given = giveUp(view);
-  // An answer that broke off is not in the log: later clients do not see it.
-  const broken = [...withdrawCalls(view), ...closeText(view, { isVoid: status === 'failed' })];
-  return [...given, ...broken, { kind: 'ended' }];
+  const withdrawn = withdrawCalls(view);
+  // What a failed turn has left unfinished is void: later clients do not see it.
+  const partial = status === 'cancelled' ? (event.partial ?? view.partial) : null;
+  const said = partial ? showPartial(view, partial) : [];
+  const closed = closeText(view, { isVoid: status === 'failed' });
+  return [...given, ...withdrawn, ...said, ...closed, { kind: 'ended' }];
 }
 
 /** Nothing takes an answer once the turn has ended: calls that wait for one are settled, so that no client offers to give it. */

@@ -44,6 +44,14 @@ export function finishStep(
   return changes;
 }
 
+/** Adds what the log has of an answer that its user has stopped, unless clients have more: reasoning is not in the log. */
+export function showPartial(view: TurnView, { step, text }: { step: number; text: string }): Change[] {
+  const texts = writtenIn(view, step).filter(({ kind }) => kind === 'text');
+  const shown = texts.map((part) => part.text).join('');
+  if (step <= view.finishedStep || !text.startsWith(shown)) return [];
+  return growText(view, { kind: 'text', text: text.slice(shown.length), step, at: lengthOfTexts(view, step) });
+}
+
 /** Closes open texts; void ones come from an unfinished attempt. */
 export function closeText(view: TurnView, { isVoid }: { isVoid: boolean }): Change[] {
   const unfinished = view.parts.filter((part): part is TextPart => part.kind !== 'call' && part.isOpen);

@@ -83,6 +83,8 @@ export interface TurnView {
   finishedStep: number;
   /** The last step known to have called a model. */
   calledStep: number;
+  /** What is logged of the last answer that broke off. */
+  partial: { step: number; text: string } | null;
   /** Position of the last event. */
   seq: number;
   end: { status: 'complete' | 'failed' | 'cancelled'; stopReason: string; code: string; message: string } | null;
@@ -121,6 +123,7 @@ export function beforeTurn(turnId: string): TurnView {
     isAnswered: true,
     finishedStep: 0,
     calledStep: 0,
+    partial: null,
     seq: 0,
     end: null,
   };

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { methods } from '@agentclientprotocol/sdk';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { openAcp } from '../support/wire/acp.ts';
+import { agUiClient } from '../support/wire/ag-ui.ts';
+import { aiClient } from '../support/wire/ai-chat.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('a turn that is ended from outside', () => {
@@ -54,6 +58,25 @@ describe('a turn that is ended from outside', () => {
     assert.deepEqual((await read(path)).output, output);
     const { conversations } = await read(`/v1/threads/${run.thread_id}/conversations`);
     assert.equal(conversations[0].final_response, 'half an answer');
+    const { messages } = await read(`/v1/threads/${run.thread_id}/ui-messages`);
+    assert.deepEqual(messages[1].parts, [
+      { type: 'step-start' },
+      { type: 'text', text: 'half an answer', state: 'done' },
+    ]);
+    const loaded: string[] = [];
+    const acp = await openAcp({ ...api, agent, onUpdate: ({ update }) => loaded.push(JSON.stringify(update)) });
+    await acp.agent.request(methods.agent.session.load, { sessionId: run.thread_id, cwd: '/', mcpServers: [] });
+    await acp.roundTrip();
+    acp.leave();
+    assert.ok(
+      loaded.some((update) => /"half an answer".*agent_message_chunk/.test(update)),
+      loaded.join(),
+    );
+    for (const open of [aiClient, agUiClient]) {
+      const client = open();
+      await client.follow({ url: api.url, key: api.key, agent, thread: run.thread_id, run: run.run_id });
+      assert.match(JSON.stringify(client.state()), /"half an answer"/, client.form);
+    }
   });
 
   it('says that its user has interrupted it', async () => {

@@ -42,6 +42,7 @@ describe("A session's frames", () => {
       call: null,
       calls: null,
       steps: null,
+      partial: null,
       ...more,
     };
     const folded = foldEvent(turn, { event, place: 1 }, 'session');

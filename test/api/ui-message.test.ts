@@ -86,5 +86,6 @@ function logged(seq: number, [type, payload]: Told): LoggedEvent {
     call: type.startsWith('tool.') ? { ...call, is_error: false, status: 'succeeded', error: null } : null,
     calls: null,
     steps: null,
+    partial: null,
   };
 }

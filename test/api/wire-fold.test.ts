@@ -28,6 +28,7 @@ describe('A turn of which the pieces overtake the log', () => {
     call: null,
     calls: null,
     steps: null,
+    partial: null,
     ...more,
   });
   const fold = (...args: Parameters<typeof event>) => foldEvent(view, event(...args));
@@ -188,6 +189,35 @@ describe('A turn of which the pieces overtake the log', () => {
         ],
         type,
       );
+    }
+  });
+
+  it('has what the log has of an answer that its user has stopped, and keeps what was shown beyond that', () => {
+    const reasoning = (text: string) =>
+      foldDelta(view, { subject: 'r', kind: 'delta', turnId: TURN, step: 2, at: 0, delta: { type: 'thinking', text } });
+    const shownBefore: Record<string, [act: () => unknown, texts: string[]]> = {
+      nothing: [() => [], ['unfinished']],
+      'a part of it': [() => piece(2, 0, 'unfin'), ['unfinished']],
+      more: [() => piece(2, 0, 'unfinished, too'), ['unfinished, too']],
+      'its reasoning': [() => reasoning('well'), ['well', 'unfinished']],
+    };
+    for (const [what, [act, texts]] of Object.entries(shownBefore)) {
+      for (const [type, step] of [
+        ['turn.interrupted', 2],
+        ['turn.interrupted', 1],
+        ['turn.failed', 2],
+      ] as const) {
+        view = beforeTurn(TURN);
+        seq = 0;
+        fold('model.called', 1);
+        answered(1, 'whole');
+        act();
+        const before = view.parts.length;
+        fold(type, 2, { partial: { step, text: 'unfinished' } });
+        const shown = view.parts.slice(1).flatMap((part) => (part.kind === 'call' ? [] : part.text));
+        const isKept = type === 'turn.interrupted' && step === 2;
+        assert.deepEqual(isKept ? shown : view.parts.length, isKept ? texts : before, `${what}, ${type} in ${step}`);
+      }
     }
   });
 

@@ -4,7 +4,7 @@ import { foldEvent } from '../../../api/wire/fold-turn.ts';
 import { beforeTurn } from '../../../api/wire/turn-view.ts';
 import { EVENT_TYPES } from '../../../core/events.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { streamRun, type StreamItem } from '../../../modules/runs/stream-run.ts';
+import { lookAhead, streamRun, type StreamItem } from '../../../modules/runs/stream-run.ts';
 import { findShownTurn, type ShownTurn } from '../../../db/shown-turns.ts';
 import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import type { ScriptedService } from '../service.ts';
@@ -106,6 +106,7 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
   const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message }, config } });
   const path = `/v1/runs/${json.run_id}`;
   const tenantId = DEFAULT_TENANT_ID;
+  const isBrokenOff = until === 'it is cancelled' && message.includes(' hang say ');
   const leave = new AbortController();
   const items: StreamItem[] = [];
   let isOver = false;
@@ -121,6 +122,7 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
   }
   if (until === 'it is cancelled') {
     await waitUntil('it works', async () => api.model.asked(message).length > 0);
+    if (isBrokenOff) await waitUntil('its answer is watched', () => items.some(({ kind }) => kind === 'delta'));
     await api.call('POST', `${path}/cancel`, { body: {} });
   }
   if (message.startsWith('held ') && !meanwhile) {
@@ -147,10 +149,26 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
   assert.ok(turn);
   leave.abort();
   await recorder;
+  if (isBrokenOff) await keepPartial(api.context, about, items);
   const turns = items.filter((item) => item.kind === 'logged' && item.event.type === 'turn.started').length;
   assert.equal(turns, meanwhile?.mode === 'queue' ? 2 : 1, `turns of ${message}`);
   if (meanwhile?.mode !== 'queue') return [{ message, agent, turn, items, before: 0 }];
   return twoTurns({ message, agent, turn, items, before: 0 }, meanwhile.message);
+}
+
+/** What an answer that was broken off had is logged after the end of its turn: recordings have it there, as later readers do. */
+async function keepPartial(
+  context: Context,
+  about: { tenantId: string; runId: string },
+  items: readonly StreamItem[],
+): Promise<void> {
+  await waitUntil('what was said is kept', async () => {
+    const { events } = await lookAhead(context, { ...about, after: 0, types: ['turn.interrupted'] });
+    const { partial } = events[0] ?? {};
+    for (const item of items)
+      if (item.kind === 'logged' && item.event.type === 'turn.interrupted') item.event.partial = partial ?? null;
+    return partial != null;
+  });
 }
 
 interface Meanwhile {

@@ -85,6 +85,7 @@ const content = defineRoute({
   access: 'runs:read',
   threadToken: { scope: 'read' },
   summary: 'Get the content of a file, or with Range a part of it',
+  documentsHead: true,
   params: idOnly,
   responses: { 200: bytes, 206: bytes, 304: 'empty' },
   async handle({ caller, params, context, ctx }) {

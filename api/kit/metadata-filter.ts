@@ -1,21 +1,29 @@
-/** `metadata.key=value` in a query: matches objects with all the named values. */
+/** `metadata.key=value` or `metadata[key]=value` in a query: matches objects with all the named values. */
 import { z } from 'zod';
 
-const PREFIX = 'metadata.';
+/** In the first form a key may have any characters; the second is `deepObject` of OpenAPI, which generated clients send. */
+const NAMED = /^metadata(?:\.(?<dotted>.*)|\[(?<deep>.*)\])$/s;
 
 /** For schemas of queries that take it. */
 export const metadataFilter = {
   metadata: z
     .record(z.string().min(1), z.string())
     .optional()
-    .describe('`metadata.key=value`: only what has this, and all others that are named.'),
+    .describe('`metadata[key]=value`, or `metadata.key=value`: only what has this, and all others that are named.'),
 };
 
-/** Collects a query's `metadata.` entries in one field. */
+/** Collects a query's entries about metadata in one field. */
 export function withMetadata(query: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const named = Object.entries(query).filter(([key]) => key.startsWith(PREFIX));
-  if (named.length === 0) return { ...query };
-  const others = Object.entries(query).filter(([key]) => !key.startsWith(PREFIX));
-  const metadata = Object.fromEntries(named.map(([key, value]) => [key.slice(PREFIX.length), value]));
-  return { ...Object.fromEntries(others), metadata };
+  const others: [string, unknown][] = [];
+  const named: [string, unknown][] = [];
+  const keys = new Set<string>();
+  for (const [name, value] of Object.entries(query)) {
+    const { dotted, deep } = NAMED.exec(name)?.groups ?? {};
+    const key = dotted ?? deep;
+    // Named in both forms, it stays an unknown parameter.
+    if (key === undefined || keys.has(key)) others.push([name, value]);
+    else named.push([key, value]);
+    if (key !== undefined) keys.add(key);
+  }
+  return { ...Object.fromEntries(others), ...(named.length > 0 && { metadata: Object.fromEntries(named) }) };
 }

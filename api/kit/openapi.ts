@@ -23,6 +23,7 @@ export function openApi(routes: readonly Route[], info: { title: string; version
   for (const route of routes) {
     const path = (paths[route.path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
     path[route.method] = operationOf(route, components);
+    if (route.documentsHead) path['head'] = headOf(operationOf(route, components));
   }
   return {
     openapi: '3.1.0',
@@ -56,6 +57,18 @@ function operationOf(route: Route, components: Components): Record<string, unkno
   };
 }
 
+/** Every GET answers HEAD with its headers alone, whole: a range is for GET. */
+function headOf({ operationId, summary, responses, ...rest }: Record<string, unknown>): Record<string, unknown> {
+  const described = Object.entries(responses as Record<string, { description: string }>);
+  const whole = described.filter(([status]) => status !== '206');
+  return {
+    ...rest,
+    operationId: String(operationId).replace(/^get/, 'head'),
+    summary: `${String(summary)}: the headers alone`,
+    responses: Object.fromEntries(whole.map(([status, { description }]) => [status, { description }])),
+  };
+}
+
 function requestBodyOf({ body, upload }: Route, components: Components): Record<string, unknown> {
   if (body) return { requestBody: { content: { 'application/json': { schema: convert(body, 'input', components) } } } };
   if (!upload) return {};
@@ -84,6 +97,7 @@ function parametersOf(route: Route, components: Components): unknown[] {
     name,
     in: 'query',
     required: Array.isArray(required) && required.includes(name),
+    ...(isObject(schema) && { style: 'deepObject', explode: true }),
     schema,
   }));
   const workspace = route.access === 'open' || route.access.startsWith('loopback') ? [] : [WORKSPACE];
@@ -93,6 +107,10 @@ function parametersOf(route: Route, components: Components): unknown[] {
     ...(route.method === 'get' && showsEvents(route) ? [LAST_EVENT_ID] : []),
   ];
   return [...inPath, ...inQuery, ...headers, ...workspace];
+}
+
+function isObject(schema: unknown): boolean {
+  return typeof schema === 'object' && schema !== null && 'type' in schema && schema.type === 'object';
 }
 
 const PREFER = {

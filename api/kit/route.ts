@@ -92,6 +92,8 @@ interface RouteHead {
   rates?: (caller: Caller, body: unknown) => Rate[];
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
+  /** The document also has its HEAD, which every GET answers. */
+  documentsHead?: true;
   /** Takes `Prefer` (RFC 7240): `respond-async`, `wait=N`. */
   prefers?: true;
   /**

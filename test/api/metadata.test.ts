@@ -29,6 +29,15 @@ describe("metadata and names of the client's own", () => {
     assert.deepEqual(await idsOf(`/v1/runs?metadata.mark=${mark}`, 'runs'), [id]);
     assert.deepEqual(await idsOf(`/v1/agents/${agent}/runs?metadata.mark=${mark}&metadata.order=7`, 'runs'), [id]);
     assert.deepEqual(await idsOf(`/v1/runs?metadata.mark=${mark}&metadata.order=8`, 'runs'), []);
+    const deep = (order: string) => `metadata[mark]=${mark}&${encodeURIComponent('metadata[order]')}=${order}`;
+    for (const path of ['/v1/runs', `/v1/agents/${agent}/runs`]) {
+      assert.deepEqual(await idsOf(`${path}?${deep('7')}`, 'runs'), [id], 'as generated clients say it');
+      assert.deepEqual(await idsOf(`${path}?${deep('8')}`, 'runs'), []);
+      assert.deepEqual(await idsOf(`${path}?metadata[mark]=${mark}&metadata.order=8`, 'runs'), [], 'both forms');
+    }
+    for (const query of ['metadata[mark]=x&metadata.mark=x', 'metadata[]=x', 'metadata[mark=x', 'metadata=x']) {
+      assert.equal((await api.call('GET', `/v1/runs?${query}`)).status, 400, query);
+    }
     await api.call('POST', `/v1/runs/${id}/cancel`, { body: {} });
     const retry = await api.call('POST', `/v1/runs/${id}/retry`, { body: {} });
     assert.equal(retry.status, 202, retry.text);

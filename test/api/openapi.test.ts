@@ -5,7 +5,14 @@ import { ROUTES } from '../../api/routes.ts';
 
 interface Operation {
   operationId: string;
-  parameters: { name: string; in: string; required: boolean; schema: Record<string, unknown> }[];
+  parameters: {
+    name: string;
+    in: string;
+    required: boolean;
+    schema: Record<string, unknown>;
+    style?: string;
+    explode?: boolean;
+  }[];
   requestBody?: { content: Record<string, { schema: unknown }> };
   responses: Record<string, { description: string; content?: Record<string, { schema: unknown }> }>;
   security?: Record<string, string[]>[];
@@ -28,7 +35,10 @@ describe('/openapi.json', () => {
 
   it('is OpenAPI 3.1 and has every route', () => {
     assert.match(document.openapi, /^3\.1\./);
-    const expected = ROUTES.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+    const expected = ROUTES.flatMap(({ method, path, documentsHead }) =>
+      [method, ...(documentsHead ? ['head'] : [])].map((each) => `${each} ${path.replaceAll(/:(\w+)/g, '{$1}')}`),
+    );
+    assert.ok(expected.includes('head /v1/files/{id}/content'));
     assert.deepEqual(operations.map(({ name }) => name).toSorted(), expected.toSorted());
   });
 
@@ -82,7 +92,27 @@ describe('/openapi.json', () => {
     }
   });
 
-  it('keeps apart what refers to itself: the body of an HTTP tool, and a tree of runs', () => {
+  it('declares `metadata` of a query as clients generated from it send it', () => {
+    const filters = operations.flatMap(({ name, operation }) =>
+      operation.parameters.flatMap((each) => (each.name === 'metadata' ? [{ ...each, name }] : [])),
+    );
+    assert.ok(filters.length >= 4);
+    for (const { name, style, explode } of filters) assert.deepEqual([style, explode], ['deepObject', true], name);
+    const objects = operations.flatMap(({ operation }) =>
+      operation.parameters.filter(({ schema }) => schema['type'] === 'object'),
+    );
+    assert.ok(objects.every(({ style }) => style === 'deepObject'));
+  });
+
+  it('has only one schema that refers to itself, a tree of runs: generators of types refuse one of any JSON', () => {
+    const recursive = Object.entries(document.components.schemas).filter(([name, schema]) =>
+      JSON.stringify(schema).includes(`"#/components/schemas/${name}"`),
+    );
+    const [tree] = recursive.map(([, schema]) => schema as { type: string; items: { properties: object } });
+    assert.deepEqual([recursive.length, tree?.type, 'children' in (tree?.items.properties ?? {})], [1, 'array', true]);
+  });
+
+  it('keeps apart what refers to itself, a tree of runs, and takes any JSON as the body of an HTTP tool', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     ajv.addSchema({ $id: 'https://drover.test/openapi', ...document });
     const fits = ajv.compile({ $ref: 'https://drover.test/openapi#/components/schemas/ToolDefinition' });
@@ -117,6 +147,11 @@ describe('/openapi.json', () => {
       $ref: '#/components/schemas/Problem',
     });
     assert.deepEqual(find('get /healthz').security, []);
+    const head = find('head /v1/files/{id}/content');
+    assert.deepEqual(
+      Object.entries(head.responses).map(([status, { content }]) => [status, content]),
+      ['200', '304', 'default'].map((status) => [status, undefined]),
+    );
     assert.ok(document.components.securitySchemes['bearer']);
   });
 });

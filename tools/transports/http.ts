@@ -16,8 +16,9 @@ const schema = z.strictObject({
   headers,
   path: z.string().max(2000).optional().describe('Template, appended to the path of the endpoint.'),
   query: z.record(z.string().min(1).max(200), shownText(8000)).optional().describe('Templates.'),
+  // Not `json()`, whose schema refers to itself: generators of types refuse that. What arrives here was parsed from JSON.
   body: z
-    .json()
+    .unknown()
     .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_BODY_TEMPLATE, 'is too large')
     .optional()
     .describe('JSON in which every text is a template, in place of the input.'),

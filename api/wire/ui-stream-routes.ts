@@ -107,7 +107,8 @@ const get = defineRoute({
   threadToken: { scope: 'read' },
   tokenInQuery: true,
   summary:
-    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one. ' +
+    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one, or ' +
+    'if nothing was said yet under the name. ' +
     'Needs the scope `runs:read`, or `runs:write` on a thread on which the key has said something',
   params: z.strictObject({ id: z.string().min(1).max(200) }),
   query: z.strictObject({

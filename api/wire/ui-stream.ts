@@ -7,9 +7,11 @@ export type Chunk = { type: string } & Record<string, unknown>;
 
 /** After a cut, a message is sent again from its start: the client's reader begins it anew. */
 export const UI_STREAM: ShortForm<Chunk> = {
-  begin: (_view, { turnId, runId, threadId }) => [
-    { type: 'start', messageId: turnId, messageMetadata: { turn_id: turnId, run_id: runId, thread_id: threadId } },
-  ],
+  begin: (_view, { turnId, runId, threadId }) => {
+    // At work until the stream ends: a client that posts answers by itself must not do so before, or if it leaves.
+    const about = { turn_id: turnId, run_id: runId, thread_id: threadId, status: 'executing' };
+    return [{ type: 'start', messageId: turnId, messageMetadata: about }];
+  },
   show,
   finish,
   wait: (messageId, status) => [

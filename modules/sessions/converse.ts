@@ -296,12 +296,13 @@ export async function answerOnThread(
   return { turn, isAnswered, stood, ...(waits !== undefined && { waiting: waits }) };
 }
 
-/** The newest turn of a thread in the workspace; undefined if it has none. Throws 404. */
+/** The newest turn of a thread in the workspace; undefined if it has none, or its name stands for none yet. Throws 404 for an unknown id. */
 export async function readShownTurn(context: Context, caller: Caller, name: string): Promise<ShownTurn | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const id = await threadIdOf(tx, caller, name);
-    if (!(await hasThread(tx, { id, workspaceId: caller.workspaceId }))) throw notFound('The thread');
-    return findShownTurn(tx, id);
+    if (await hasThread(tx, { id, workspaceId: caller.workspaceId })) return findShownTurn(tx, id);
+    if (isUuid(name)) throw notFound('The thread');
+    return undefined;
   });
 }
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { AbstractChat, DefaultChatTransport, type ChatInit, type ChatState, type UIMessage } from 'ai';
 import { cuttingFetch, type WireClient } from './wire-client.ts';
 
-class AiChat extends AbstractChat<UIMessage> {}
+export class AiChat extends AbstractChat<UIMessage> {}
 
 interface AiChatOptions extends Pick<ChatInit<UIMessage>, 'onError' | 'sendAutomaticallyWhen'> {
   url: string;
@@ -26,7 +26,7 @@ export function openAiChat({ url, key, agent, id = randomUUID(), messages = [], 
   return new AiChat({ id, state: chatState(messages), transport, ...hooks });
 }
 
-function chatState(messages: UIMessage[]): ChatState<UIMessage> {
+export function chatState(messages: UIMessage[]): ChatState<UIMessage> {
   return {
     status: 'ready',
     error: undefined,

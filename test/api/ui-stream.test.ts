@@ -444,7 +444,7 @@ describe('the UI message stream of the AI SDK', () => {
     assert.deepEqual(inputs, [
       { message: 'say a\uFFFDb', replaced: 1 },
       { message: 'say clean' },
-      { message: 'say read', attachments: [{ type: 'text', text: 'c\uFFFD' }], replaced: 1 },
+      { message: 'say read', attachments: [{ type: 'text', text: 'c\uFFFD' }], untrusted: true, replaced: 1 },
     ]);
   });
 

@@ -1,10 +1,10 @@
 /** Whoever locks several runs, or a run and its task, does it in one order. Its subject is the order of locks. */
 import assert from 'node:assert/strict';
-import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
-import { DOMAIN_MODE } from '../../support/modes.ts';
-import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
-import { startScriptedService, type ScriptedService } from '../../support/service.ts';
-import { waitUntil } from '../../support/wait-until.ts';
+import { createAuthenticator } from '../../modules/tenants/authenticate-key.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
+import { sessionsWaitingIn } from '../support/queries/postgres.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 interface Tree {
   run_id: string;

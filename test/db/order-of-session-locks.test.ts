@@ -1,10 +1,10 @@
 /** Whoever changes a session's run and the session holds the run first. Its subject is the order of locks. */
 import assert from 'node:assert/strict';
-import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
-import { DOMAIN_MODE } from '../../support/modes.ts';
-import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
-import { startScriptedService, type ScriptedService } from '../../support/service.ts';
-import { waitUntil } from '../../support/wait-until.ts';
+import { createAuthenticator } from '../../modules/tenants/authenticate-key.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
+import { sessionsWaitingIn } from '../support/queries/postgres.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 describe('Deleting a session', () => {
   let api: ScriptedService;

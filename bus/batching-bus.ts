@@ -57,7 +57,7 @@ export async function createBus(
 
   const address = randomBytes(8).toString('hex');
   const audience = createAudience(address, enqueue);
-  const { receiver, ...listening } = createReceiver({ address, audience }, onError);
+  const { receiver, guard, ...listening } = createReceiver({ address, audience }, onError);
   const opened = open(receiver);
   const transport = await opened.catch((error: unknown) => {
     audience.close();
@@ -69,9 +69,13 @@ export async function createBus(
     publish: audience.publish,
     ...listening,
     watch(subject, onMessage) {
+      const { earlier, leave } = audience.watch(subject);
       const unsubscribe = listening.subscribe(subject, onMessage);
-      const leave = audience.watch(subject);
       let left = false;
+      // Before anything that comes now, which is read in another turn of the event loop.
+      queueMicrotask(() => {
+        if (!left) guard(() => earlier.forEach((piece) => onMessage(piece)));
+      });
       return () => {
         if (left) return;
         left = true;
@@ -113,7 +117,9 @@ function createReceiver(
           audience.hear(message);
           continue;
         }
-        for (const listener of subscribers.get(message.subject) ?? []) guard(() => listener(message));
+        const heard = audience.receive(message);
+        if (!heard) continue;
+        for (const listener of subscribers.get(heard.subject) ?? []) guard(() => listener(heard));
       }
     },
     onGap: () => {
@@ -124,6 +130,7 @@ function createReceiver(
   };
   return {
     receiver,
+    guard,
     subscribe(subject: string, onMessage: (message: BusMessage) => void) {
       // New, so that the same listener may subscribe twice.
       const listener = (message: BusMessage) => onMessage(message);

@@ -19,6 +19,8 @@ export type BusMessage =
        * releases omit it.
        */
       at?: number;
+      /** Told again, to a process where somebody has begun to watch. */
+      isAgain?: true;
     }
   /** A piece of a call's JSON arguments while the model writes them. Older releases do not know it. */
   | {
@@ -36,6 +38,8 @@ export type BusMessage =
       at: number;
       /** Characters of the answer, reasoning included, before its calls. */
       after: number;
+      /** As of a delta. */
+      isAgain?: true;
     }
   | {
       subject: string;
@@ -57,8 +61,12 @@ export type BusMessage =
 
 /** What processes tell each other about watchers. It concerns many runs; an earlier release ignores it. */
 export type LiveSignal =
-  /** `runs` has ids of runs and threads; `by` is the watching process. Releases without an address get what is sent to all. */
-  { subject: ''; kind: 'watched'; runs: readonly string[]; by?: string } | { subject: ''; kind: 'who_watches' };
+  /**
+   * `runs` has ids of runs and threads; `by` is the watching process. Releases without an address get what is sent to all.
+   * `isNew`: nobody watched them there before.
+   */
+  | { subject: ''; kind: 'watched'; runs: readonly string[]; by?: string; isNew?: true }
+  | { subject: ''; kind: 'who_watches' };
 
 export interface Bus {
   /**
@@ -66,7 +74,10 @@ export interface Bus {
    * progress and steps in the middle of a turn are sent only to processes that watch the subject.
    */
   publish(message: BusMessage): void;
-  /** Like `subscribe`, and also receives steps, deltas and progress, which are published while somebody watches. */
+  /**
+   * Like `subscribe`, and also receives steps, deltas and progress, which are published while somebody watches. Of an answer that is
+   * being written it receives the pieces from the first one on.
+   */
   watch(subject: string, onMessage: (message: BusMessage) => void): () => void;
   /**
    * Receives messages of a subject from all processes, this one too, in each sender's order; not those for watchers.

@@ -197,6 +197,26 @@ describe('a page of the AI SDK, as documented,', function () {
     assert.equal(chat.messages.length, 2);
   });
 
+  it('shows what is written of an answer when it is opened in the middle, beside other pages and after them', async () => {
+    const { id, chat, text } = open();
+    const sent = chat.sendMessage({ text: 'hang say as far as this' });
+    const all = /^as far as this/;
+    await waitUntil('the first page shows it', () => all.test(text()));
+    const beside = open({ id, messages: chat.messages.slice(0, 1) });
+    const resumed = beside.chat.resumeStream();
+    await waitUntil('a page beside it shows it', () => all.test(beside.text()));
+    await chat.stop();
+    await beside.chat.stop();
+    await Promise.all([sent, resumed]);
+    const after = open({ id, messages: chat.messages.slice(0, 1) });
+    const again = after.chat.resumeStream();
+    await waitUntil('a page after them shows it', () => all.test(after.text()));
+    assert.equal(after.shown().filter(({ type }) => type === 'text').length, 1);
+    const thread = await api.call('GET', `/v1/threads/${encodeURIComponent(id)}`);
+    await api.call('POST', `/v1/runs/${thread.json.last_run_id}/cancel`);
+    await again;
+  });
+
   it('begins a conversation without an error, under a name of its own', async () => {
     const { id, chat, errors } = open();
     await chat.resumeStream();

@@ -73,7 +73,7 @@ describe('what is sent to watchers', () => {
         total: undefined,
         message: undefined,
       };
-      const leave = audience.watch(subject);
+      const { leave } = audience.watch(subject);
       audience.hear({ subject: '', kind: 'watched', runs: [subject], by: 'own' });
       audience.publish(progress);
       leave();
@@ -86,4 +86,114 @@ describe('what is sent to watchers', () => {
       audience.close();
     }
   });
+
+  it('is the answer from its first piece on for each watcher, whenever and wherever it comes, and no piece twice', () => {
+    const process = fc.nat({ max: 2 });
+    const step = fc.oneof(
+      {
+        weight: 4,
+        arbitrary: fc.record({ kind: fc.constant('say' as const), text: fc.constantFrom('a', 'bc', 'def') }),
+      },
+      { weight: 3, arbitrary: fc.record({ kind: fc.constant('watch' as const), process }) },
+      { weight: 1, arbitrary: fc.record({ kind: fc.constant('leave' as const), process }) },
+      { weight: 6, arbitrary: fc.record({ kind: fc.constant('deliver' as const), from: process }) },
+      { weight: 1, arbitrary: fc.constant({ kind: 'restart' as const }) },
+    );
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 10, maxLength: 60, size: 'max' }), (steps) => {
+        const world = simulateProcesses(3);
+        try {
+          for (const each of steps) world.take(each);
+          world.deliverAll();
+          for (const { text, restarts } of world.watchers()) {
+            assert.equal(text, world.answer());
+            assert.ok(restarts <= world.restarts(), 'only who was told of a former answer is told that it begins anew');
+          }
+        } finally {
+          world.close();
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
 });
+
+type Taken =
+  | { kind: 'say'; text: string }
+  | { kind: 'watch' | 'leave'; process: number }
+  | { kind: 'deliver'; from: number }
+  | { kind: 'restart' };
+
+interface Watcher {
+  text: string;
+  restarts: number;
+  leave: () => void;
+}
+
+/** Processes of which the first writes an answer; what each sends arrives everywhere in its order, some time later. */
+function simulateProcesses(count: number) {
+  const [subject, turnId] = [newId(), newId()];
+  const ways: Addressed[][] = [];
+  const watchers: Watcher[][] = [];
+  const audiences = Array.from({ length: count }, (_, n) => {
+    const way: Addressed[] = [];
+    ways.push(way);
+    watchers.push([]);
+    return createAudience(`p${n}`, (addressed) => way.push(addressed));
+  });
+  let [text, restarts] = ['', 0];
+  const show = (watcher: Watcher, message: BusMessage) => {
+    if (message.kind !== 'delta') return;
+    if (message.at === 0 && watcher.text !== '') {
+      watcher.restarts += 1;
+      watcher.text = '';
+    }
+    if (message.at === watcher.text.length) watcher.text += message.delta.text;
+  };
+  const deliver = (from: number) => {
+    const { message, to } = ways[from]?.shift() ?? {};
+    if (!message || !to) return;
+    audiences.forEach((audience, n) => {
+      if (!to.includes(ALL) && !to.includes(`p${n}`)) return;
+      if (message.kind === 'watched' || message.kind === 'who_watches') return audience.hear(message);
+      const heard = audience.receive(message);
+      if (heard) watchers[n]?.forEach((watcher) => show(watcher, heard));
+    });
+  };
+  const say = (more: string) => {
+    audiences[0]?.publish({
+      subject,
+      kind: 'delta',
+      turnId,
+      step: 1,
+      at: text.length,
+      delta: { type: 'text', text: more },
+    });
+    text += more;
+  };
+  return {
+    take(step: Taken): void {
+      if (step.kind === 'say') return say(step.text);
+      if (step.kind === 'deliver') return deliver(step.from);
+      if (step.kind === 'restart') {
+        if (text !== '') restarts += 1;
+        text = '';
+        return say(`${restarts}`);
+      }
+      if (step.kind === 'leave') return watchers[step.process]?.shift()?.leave();
+      const audience = audiences[step.process];
+      if (!audience) return;
+      const { earlier, leave } = audience.watch(subject);
+      const watcher: Watcher = { text: '', restarts: 0, leave };
+      for (const piece of earlier) show(watcher, piece);
+      watchers[step.process]?.push(watcher);
+    },
+    deliverAll(): void {
+      while (ways.some((way) => way.length > 0)) ways.forEach((_, from) => deliver(from));
+    },
+    answer: () => text,
+    restarts: () => restarts,
+    watchers: () => watchers.flat(),
+    close: () => audiences.forEach((audience) => audience.close()),
+  };
+}

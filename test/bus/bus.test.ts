@@ -10,8 +10,9 @@ import { MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { terminatingListeners } from '../support/queries/postgres.ts';
 
-function delta(run: string, text: string): Extract<BusMessage, { kind: 'delta' }> {
-  return { subject: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text } };
+function delta(run: string, text: string, at?: number): Extract<BusMessage, { kind: 'delta' }> {
+  const place = at === undefined ? {} : { at };
+  return { subject: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text }, ...place };
 }
 
 const textOf = (messages: BusMessage[]) =>
@@ -88,13 +89,27 @@ for (const mode of MODES) {
       assert.deepEqual(unseen, [{ subject: run, kind: 'advanced', seq: 1 }]);
 
       const seen: BusMessage[] = [];
-      here.publish(delta(run, 'in time '));
+      here.publish(delta(run, 'in time ', 0));
       const stop = await watchThere(run, (message) => seen.push(message));
-      here.publish(delta(run, 'for somebody'));
+      here.publish(delta(run, 'for somebody', 8));
       await waitUntil('the pieces', () => seen.length > 1);
       assert.equal(textOf(seen), 'in time for somebody', 'what was said before the last commit is in the log');
+
+      here.publish(delta(run, 'all ', 0));
+      await waitUntil('the next answer', () => seen.length > 2);
+      const later: BusMessage[] = [];
+      const stopLater = there.watch(run, (message) => later.push(message));
+      here.publish(delta(run, 'of it', 4));
+      await waitUntil('it', () => seen.length > 3 && textOf(later).length >= 9);
+      assert.equal(textOf(later), 'all of it', 'it is told from its beginning to who comes later');
+      assert.equal(textOf(seen.slice(2)), 'all of it', 'nothing is told twice');
       stop();
+      stopLater();
       stop();
+      const last: BusMessage[] = [];
+      const stopLast = there.watch(run, (message) => last.push(message));
+      await waitUntil('it, where somebody has watched before', () => textOf(last) === 'all of it');
+      stopLast();
     });
 
     if (mode !== 'embedded') {
@@ -130,7 +145,7 @@ for (const mode of MODES) {
       const step = (seq: number): BusMessage => ({ subject: run, kind: 'advanced', seq, isWorking: true });
       here.publish(step(1));
       here.publish(step(2));
-      const piece = delta(run, 'of the next step');
+      const piece = delta(run, 'of the next step', 0);
       here.publish(piece);
       here.publish({ subject: run, kind: 'governed' });
       await waitUntil('what is not for watchers alone', () => unseen.length > 0);

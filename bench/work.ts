@@ -2,6 +2,7 @@
  * The work of every variant: 6 model calls and 5 tool calls that return at once, each with about 1 KB of incompressible text.
  * Model call k (0–4) asks for acc + (k + 1); call 5 answers 1 + 2 + 3 + 4 + 5 = 15.
  */
+import { existsSync, readFileSync } from 'node:fs';
 import { costOfEach, type Costs, type Meter } from './costs.ts';
 
 export const TOOL_CALLS = 5;
@@ -74,10 +75,18 @@ export async function measure(
     runsPerSecond: timing.runs / seconds,
     p50Ms: quantile(latencies, 0.5),
     p95Ms: quantile(latencies, 0.95),
-    rssMb: process.resourceUsage().maxRSS / 1024,
+    rssMb: peakRssMb(),
     costs: costOfEach(before, after, timing.runs),
   };
 }
+
+/** The most memory that this process has had. Linux counts what its parent had at the start in `maxRSS`, not in `VmHWM`. */
+function peakRssMb(): number {
+  const [, peak] = existsSync(STATUS) ? (/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(STATUS, 'utf8')) ?? []) : [];
+  return (peak === undefined ? process.resourceUsage().maxRSS : Number(peak)) / 1024;
+}
+
+const STATUS = '/proc/self/status';
 
 /** Calls `work` `count` times, at this concurrency. */
 export async function many(count: number, concurrency: number, work: () => Promise<void>): Promise<void> {

@@ -10,7 +10,7 @@ import { storeEmbeddings } from '../db/memory-models.ts';
 import { findCandidates, type QuestionVector } from '../db/memory-search.ts';
 import { newId } from '../lib/new-id.ts';
 import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
-import { OFFLINE_EMBEDDINGS } from '../llm/embedding-settings.ts';
+import { OFFLINE_EMBEDDINGS } from '../core/memory/vector-names.ts';
 import { toVector } from '../llm/embeddings.ts';
 import { toMemoryRow } from '../modules/memory/add-memory.ts';
 

@@ -1,10 +1,8 @@
 /** Nearest-neighbour indexes, one for each embedding model in use. */
 import type { ClientBase } from 'pg';
+import { OFFLINE_EMBEDDINGS } from '../core/memory/vector-names.ts';
 import type { Database } from './database.ts';
 import { makeIndexBesideWriters } from './make-index.ts';
-
-/** The model that comes with Drover, whose index the migrations make. */
-const OFFLINE = 'offline';
 
 interface VectorModel {
   /** The table with the vectors. */
@@ -40,7 +38,7 @@ export interface GivenLengths {
 
 /** The lengths of a model's vectors; `given` is undefined until some were noted. */
 export async function readLengths(db: Database, of: Pick<VectorModel, 'owner' | 'model'>): Promise<GivenLengths> {
-  if (of.model === OFFLINE) return { given: undefined, first: undefined };
+  if (of.model === OFFLINE_EMBEDDINGS) return { given: undefined, first: undefined };
   const [row] = await db.asMaintenance((tx) =>
     tx.query<{ length: number }>('select length from embedding_lengths where model = $1', [of.model]),
   );
@@ -78,7 +76,7 @@ const STATE = `select n.name, i.indisvalid as valid from (select $3::text || '_n
  */
 export async function ensureMemoryIndex(db: Database, of: VectorModel): Promise<boolean> {
   if (of.dimensions < 1 || of.dimensions > 4000) return false;
-  if (of.model === OFFLINE && of.dimensions === 512) return false;
+  if (of.model === OFFLINE_EMBEDDINGS && of.dimensions === 512) return false;
   const values = [of.model, of.dimensions, of.owner];
   const [known] = await db.asMaintenance((tx) => tx.query<{ valid: boolean | null }>(STATE, values));
   if (known?.valid) return false;

@@ -1,11 +1,10 @@
 /** Which model a process embeds with, and whose vectors it replaces. Pure. */
-import { readVectorName } from '../core/memory/vector-names.ts';
+import { OFFLINE_EMBEDDINGS, readVectorName } from '../core/memory/vector-names.ts';
 import type { GivenLengths } from '../db/memory-index.ts';
 import type { EmbeddingSettings } from '../db/memory-models.ts';
 
 export type { EmbeddingSettings };
 
-export const OFFLINE_EMBEDDINGS = 'offline';
 const NO_EMBEDDINGS = 'off';
 
 /**

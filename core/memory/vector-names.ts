@@ -1,5 +1,8 @@
 /** The name that is stored as the model of a text's vector. It also tells lengths, and refusals, apart. */
 
+/** The model that comes with Drover, whose vectors are of one length and whose index the migrations make. */
+export const OFFLINE_EMBEDDINGS = 'offline';
+
 /** Begins the mark of a text that a model refuses: it has no vector and is found by its words. */
 const REFUSED = 'none';
 const WITH_LENGTH = /^(.+)#(\d+)$/;

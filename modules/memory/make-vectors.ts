@@ -1,8 +1,7 @@
 /** Makes the vectors of texts that are to be stored, of one length for each model as long as nothing else lasts. */
-import { nameOfVectors } from '../../core/memory/vector-names.ts';
+import { nameOfVectors, OFFLINE_EMBEDDINGS } from '../../core/memory/vector-names.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { noteLength, readLengths } from '../../db/memory-index.ts';
-import { OFFLINE_EMBEDDINGS } from '../../llm/embedding-settings.ts';
 import type { EmbedOptions } from '../../llm/embed-texts.ts';
 import { lengthOf, OtherLength } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';

@@ -1,6 +1,6 @@
 /** Whoever locks several runs, or a run and its task, does it in one order. Its subject is the order of locks. */
 import assert from 'node:assert/strict';
-import { createAuthenticator } from '../../modules/tenants/authenticate-key.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
@@ -13,13 +13,9 @@ interface Tree {
 
 describe('Cancelling', () => {
   let api: ScriptedService;
-  let tenant: string;
   before(async function () {
     if (DOMAIN_MODE === 'embedded') return this.skip();
     api = await startScriptedService();
-    const caller = await createAuthenticator(api.context.db).byKey(api.key);
-    assert.ok(caller);
-    tenant = caller.tenantId;
   });
   after(() => api?.close());
 
@@ -27,7 +23,7 @@ describe('Cancelling', () => {
   async function whileHeld(run: string, request: () => Promise<{ status: number; text: string }>, then: string[]) {
     const { db } = api.context;
     let requested: ReturnType<typeof request> | undefined;
-    await db.withTenant(tenant, async (tx) => {
+    await db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
       await tx.query('select from runs where id = $1 for update', [run]);
       requested = request();
       const waiting = () => sessionsWaitingIn(db, 'for update');

@@ -1,6 +1,6 @@
 /** Whoever changes a session's run and the session holds the run first. Its subject is the order of locks. */
 import assert from 'node:assert/strict';
-import { createAuthenticator } from '../../modules/tenants/authenticate-key.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
@@ -8,13 +8,9 @@ import { waitUntil } from '../support/wait-until.ts';
 
 describe('Deleting a session', () => {
   let api: ScriptedService;
-  let tenant: string;
   before(async function () {
     if (DOMAIN_MODE === 'embedded') return this.skip();
     api = await startScriptedService();
-    const caller = await createAuthenticator(api.context.db).byKey(api.key);
-    assert.ok(caller);
-    tenant = caller.tenantId;
   });
   after(() => api?.close());
 
@@ -40,7 +36,7 @@ describe('Deleting a session', () => {
       const found = () => sessionsWaitingIn(db, 'from runs r where id = $1 for update');
       await waitUntil(`${many} wait for the run`, async () => (await found()).length === many);
     };
-    await db.withTenant(tenant, async (tx) => {
+    await db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
       await tx.query('select from runs where id = $1 for update', [run]);
       await work(waiting);
     });
@@ -54,7 +50,7 @@ describe('Deleting a session', () => {
     await whileHeld(session.run_id, async (waiting) => {
       removed = remove(session);
       await waiting(1);
-      await db.withTenant(tenant, (tx) =>
+      await db.withTenant(DEFAULT_TENANT_ID, (tx) =>
         tx.query('select from sessions where id = $1 for update nowait', [session.session_id]),
       );
     });

@@ -58,3 +58,8 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
 function encode(vector: number[]): string {
   return Buffer.from(new Float32Array(vector).buffer).toString('base64');
 }
+
+/** Makes vectors of this length, which texts of one length have in common. */
+export function vectorsOf(length: number): (text: string) => number[] {
+  return (text) => [text.length, ...Array.from({ length: length - 1 }, () => 0.5)];
+}

@@ -10,7 +10,7 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { storeEmbeddings } from '../../../db/memory-models.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
-import { startEmbeddingServer, type EmbeddingServer } from '../../support/embedding-server.ts';
+import { startEmbeddingServer, vectorsOf, type EmbeddingServer } from '../../support/embedding-server.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import {
   endEmbeddingSettings,
@@ -34,11 +34,10 @@ describe('A model that is another one now, under its name or in its place', () =
     await engine.close();
     await server.close();
   });
-  const many = (length: number) => (text: string) => [text.length, ...Array.from({ length: length - 1 }, () => 0.5)];
   beforeEach(async () => {
     await endEmbeddingSettings(engine);
     agent = await engine.agent();
-    server.give(many(6));
+    server.give(vectorsOf(6));
     server.refuse('POISON');
   });
 
@@ -82,7 +81,7 @@ describe('A model that is another one now, under its name or in its place', () =
   it('has all vectors of another length made anew, the newest first, once nobody has been given the former ones for a while', async () => {
     for (const name of ['Ada', 'Bob', 'Cleo']) await add(`${name} drinks espresso.`);
     assert.equal(await embed(), 3);
-    server.give(many(12));
+    server.give(vectorsOf(12));
     await add('Dora drinks tea.');
     await assert.rejects(embed(), /gives vectors of 12 numbers, and those that are stored have 6/);
     await endEmbeddingSettings(engine);
@@ -102,7 +101,7 @@ describe('A model that is another one now, under its name or in its place', () =
       true,
     );
     assert.equal(await embed(), 0);
-    server.give(many(6));
+    server.give(vectorsOf(6));
     await endEmbeddingSettings(engine);
     await add('Eve drinks milk.');
     assert.equal(await embed(), 5);
@@ -116,7 +115,7 @@ describe('A model that is another one now, under its name or in its place', () =
   it('is known to be by questions alone, where nothing new is remembered', async () => {
     await add('Ada drinks espresso.');
     await embed();
-    server.give(many(12));
+    server.give(vectorsOf(12));
     await endEmbeddingSettings(engine);
     await forgetTries(engine);
     assert.equal(await asksAgain(), false);
@@ -137,12 +136,12 @@ describe('A model that is another one now, under its name or in its place', () =
           model: MODEL,
           name,
           wanted: undefined,
-          rows: [{ id, vector: JSON.stringify(many(length)('x')) }],
+          rows: [{ id, vector: JSON.stringify(vectorsOf(length)('x')) }],
         }),
       );
     await store(old, MODEL, 6);
     await store(fresh, `${MODEL}#12`, 12);
-    server.give(many(12));
+    server.give(vectorsOf(12));
     const found = new Map((await ask('Who drinks espresso?')).map(([text, isNear]) => [text, isNear]));
     assert.deepEqual([found.size, found.get('Bob drinks espresso.')], [2, true]);
     const listed = await memoriesOf(engine, agent);
@@ -192,7 +191,7 @@ describe('A model that is another one now, under its name or in its place', () =
     assert.deepEqual((await search(space, now)).length, 2);
     assert.deepEqual(await modelsOfFragments(engine, space), ['openai/now', 'openai/now']);
     await endEmbeddingSettings(engine);
-    server.give(many(12));
+    server.give(vectorsOf(12));
     assert.deepEqual((await search(space, now)).length, 2, 'found by its words');
     await keepEmbeddingSettings(now).stop();
     await search(space, now);

@@ -5,7 +5,7 @@ import { findLike, recall } from '../../../modules/memory/recall.ts';
 import { searchSpace } from '../../../modules/memory/search-space.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
-import { startEmbeddingServer, type EmbeddingServer } from '../../support/embedding-server.ts';
+import { startEmbeddingServer, vectorsOf, type EmbeddingServer } from '../../support/embedding-server.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { memoriesOf } from '../../support/queries/memory.ts';
 
@@ -23,10 +23,9 @@ describe('An embedding server that gives vectors of another length, or none that
     await engine.close();
     await server.close();
   });
-  const many = (length: number) => (text: string) => [text.length, ...Array.from({ length: length - 1 }, () => 0.5)];
   beforeEach(async () => {
     agent = await engine.agent();
-    server.give(many(6));
+    server.give(vectorsOf(6));
     await add('Ada drinks espresso.');
     await embed();
   });
@@ -46,7 +45,7 @@ describe('An embedding server that gives vectors of another length, or none that
   };
 
   for (const [what, vector] of [
-    ['a vector of another length', many(12)],
+    ['a vector of another length', vectorsOf(12)],
     ['a vector that is not a number', () => [1, Number.NaN, 1, 1, 1, 1]],
     ['an empty vector', () => []],
   ] as const)
@@ -62,9 +61,9 @@ describe('An embedding server that gives vectors of another length, or none that
 
   it('says so where entries are embedded, and is asked again for them when it is well', async () => {
     await add('Bob drinks tea.');
-    server.give(many(12));
+    server.give(vectorsOf(12));
     await assert.rejects(embed(), /gives vectors of 12 numbers, and those that are stored have 6/);
-    server.give(many(6));
+    server.give(vectorsOf(6));
     assert.deepEqual(await embed(), { embedded: 1 });
     assert.deepEqual(await models(), [MODEL, MODEL]);
   });
@@ -72,7 +71,7 @@ describe('An embedding server that gives vectors of another length, or none that
   it('does not keep one entry without a comparable vector from those of the others', async () => {
     await add('Bob drinks POISON.');
     await add('Cleo drinks water.');
-    server.give((text) => (text.includes('POISON') ? many(6)(text).fill(Number.NaN) : many(6)(text)));
+    server.give((text) => (text.includes('POISON') ? vectorsOf(6)(text).fill(Number.NaN) : vectorsOf(6)(text)));
     assert.deepEqual(await embed(), { embedded: 2 });
     assert.deepEqual((await models()).map(String).toSorted(), [`none:${MODEL}`, MODEL, MODEL]);
   });
@@ -88,7 +87,7 @@ describe('An embedding server that gives vectors of another length, or none that
       return (await searchSpace(engine.context, engine.caller, of)).map(({ fragment }) => fragment.content.data);
     };
     assert.deepEqual(await search(), ['Ada drinks espresso.']);
-    server.give(many(12));
+    server.give(vectorsOf(12));
     assert.deepEqual(await search(), ['Ada drinks espresso.']);
   });
 });

@@ -1,6 +1,9 @@
 /** Shortens conversations otherwise than by dropping the oldest messages. Pure. */
 import { z } from 'zod';
 
+/** Drover's own tool by which a model gives the summary. */
+export const SUMMARY_TOOL = 'submit_summary';
+
 /** `memory_config.short_term.strategy`. `fifo` drops the oldest turns, which is also the fallback of the others. */
 export const STRATEGIES = ['fifo', 'summarize', 'hybrid', 'tool_result_removal'] as const;
 export type Strategy = (typeof STRATEGIES)[number];

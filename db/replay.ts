@@ -164,6 +164,16 @@ export async function listCompactions(
   return { compactions, context: first?.context ?? undefined };
 }
 
+/** Steps in which a run asked a model by a tool of Drover's own. */
+export async function listOwnAsks(tx: Tx, runId: string, tool: string): Promise<number[]> {
+  const rows = await tx.query<{ step: number }>(
+    `select distinct step from run_events
+     where run_id = $1 and type in ('model.responded', 'model.failed') and payload->>'tool' = $2`,
+    [runId, tool],
+  );
+  return rows.map(({ step }) => step);
+}
+
 /** The outcome of a reflection on an answer, in its step. */
 export interface RecordedReflection {
   step: number;

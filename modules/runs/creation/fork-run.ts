@@ -194,8 +194,12 @@ async function createdEvent(
     },
     // A replaced conversation has no summary of its beginning.
     ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
-    // A fork is compared with its record, message by message.
-    ...carriedFields({ ...from.state, steered: steeredIn(fork, shared), cut: undefined }),
+    // A replaced conversation is not cut yet. Any other is cut as the original's was, though a fork reads and verifies all of it.
+    ...carriedFields({
+      ...from.state,
+      steered: steeredIn(fork, shared),
+      ...(fork.modified.messages && { cut: undefined }),
+    }),
     // A repetition is paid from the same budget, unless the fork brings its own.
     root_run_id: fork.config.budget ? null : original.root_run_id,
     forked_from_run_id: original.id,

@@ -1,6 +1,6 @@
 /** Compaction: shortens what is sent of a conversation that has grown too long, before a model call. */
 import { z } from 'zod';
-import { planCompaction, type Compaction, type Part, type Strategy } from '../../../core/compaction.ts';
+import { planCompaction, SUMMARY_TOOL, type Compaction, type Part, type Strategy } from '../../../core/compaction.ts';
 import { cleanText, isProviderBlock, textOf, type Message } from '../../../core/content.ts';
 import { recordCompaction } from '../../../core/decision-events/model-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
@@ -15,7 +15,7 @@ import { leaveOutHanded } from './leave-out-handed.ts';
 import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
-import { recordedCompaction } from './replay-source.ts';
+import { hadNoSummary, recordedCompaction } from './replay-source.ts';
 import type { Drive } from './drive-state.ts';
 
 interface Planned {
@@ -113,7 +113,7 @@ function tokensOf(parts: readonly Part[], compaction: Compaction | undefined): n
 }
 
 const SUBMIT_SUMMARY: OwnTool<{ summary: string }> = {
-  name: 'submit_summary',
+  name: SUMMARY_TOOL,
   description: 'Gives the summary of the conversation so far.',
   arguments: z.object({ summary: z.string().trim().min(1).max(20_000).transform(cleanText) }),
 };
@@ -128,7 +128,8 @@ const SUMMARY_TOKENS = 1000;
  * ThrottledError, SummaryFailure: it waits for an absent provider, so that the conversation does not forget.
  */
 async function summarize(drive: Drive, planned: Planned, step: number): Promise<string | undefined> {
-  const { context, run, log } = drive;
+  const { context, run, log, replaySource } = drive;
+  if (hadNoSummary({ state: log.state, replaySource }, step)) return undefined;
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
     ...ownAskOf(drive),

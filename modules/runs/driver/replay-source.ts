@@ -2,7 +2,7 @@
  * Answers a fork's calls from the record of its original run. A fork does not silently repeat that run's effects, and a
  * recorded replay asks no model if the record has its answer (docs/replay.md).
  */
-import type { Compaction } from '../../../core/compaction.ts';
+import { SUMMARY_TOOL, type Compaction } from '../../../core/compaction.ts';
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
@@ -19,6 +19,7 @@ import {
   findCarried,
   listRecordedAnswers,
   listCompactions,
+  listOwnAsks,
   listRecordedCalls,
   listRecordedNodes,
   listReflections,
@@ -55,6 +56,8 @@ interface OriginalRun {
   run: RunRow;
   answers: RecordedAnswerRow[];
   compactions: RecordedCompaction[];
+  /** Steps in which it asked for a summary. */
+  summaryAsks: number[];
   reflections: RecordedReflection[];
   nodes: RecordedNode[];
   /** The compaction that the run began with. */
@@ -103,10 +106,11 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
   const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
   const { compactions, context } = await listCompactions(tx, run.id);
+  const summaryAsks = await listOwnAsks(tx, run.id, SUMMARY_TOOL);
   const reflections = await listReflections(tx, run.id);
   const nodes = await listRecordedNodes(tx, run.id);
   const { containerId } = await findCarried(tx, run.id, { beforeStep: replay.steps + 1 });
-  return { run, answers, messages, compactions, reflections, nodes, context, containerId };
+  return { run, answers, messages, compactions, summaryAsks, reflections, nodes, context, containerId };
 }
 
 function pinsOf(run: RunRow) {
@@ -188,6 +192,17 @@ export function recordedCompaction(
   if (replay?.mode !== 'recorded' || replay.diverged) return undefined;
   const found = record?.original?.compactions.find((each) => each.step - replay.steps === step - replay.iteration);
   return found?.payload;
+}
+
+/** Whether the record asked for a summary before the model call of a step, and was answered in that step without one. */
+export function hadNoSummary(
+  { state: { replay }, replaySource: record }: { state: RunState; replaySource: ReplaySource | null },
+  step: number,
+): boolean {
+  if (replay?.mode !== 'recorded' || replay.diverged || !record?.original) return false;
+  const { answers, summaryAsks } = record.original;
+  const of = step - replay.iteration + replay.steps;
+  return summaryAsks.includes(of) && answers.some((each) => each.step === of);
 }
 
 /** The record's reflection on the answer of a step; undefined if there is none to be used. */

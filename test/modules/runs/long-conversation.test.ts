@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { loadRun } from '../../../db/claim-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { isOwnRequest, type AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { changeMessage } from '../../support/queries/logs.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 
 /** About so many tokens. */
 const long = (tokens: number, about = '') => about + 'lorem ipsum '.repeat(Math.ceil(tokens / 3));
@@ -125,6 +126,28 @@ describe('A conversation longer than what models are sent of it', () => {
     await engine.finish(next.run);
     assert.deepEqual(await cutsOf(next.run), await cutsOf(run));
     assert.equal((await cutsOf(next.run)).length, 1);
+  });
+
+  it('is cut in a recorded replay of such a run as it was in the run: no model is asked for the summary that was not to be had', async () => {
+    const agent = await engine.agent({ memory_config: { short_term: { max_tokens: 300, strategy: 'summarize' } } });
+    engine.say((request) => text(isOwnRequest(request) ? 'none' : 'noted'));
+    const run = await talkByRuns(agent);
+    await engine.finish(run);
+    const asked = engine.model.requests.length;
+    const replayed = await replayRecorded(engine, run);
+    await engine.finish(replayed);
+    assert.equal(engine.model.requests.length, asked);
+    assert.deepEqual(await cutsOf(replayed), await cutsOf(run));
+  });
+
+  it('is verified whole by a replay, also what models are not sent any more', async () => {
+    const agent = await engine.agent(limited);
+    engine.say(() => text('noted'));
+    const run = await talkByRuns(agent);
+    await engine.finish(run);
+    const replayed = await replayRecorded(engine, run);
+    await changeMessage(engine, run, 0);
+    await assert.rejects(engine.finish(replayed), /message 0 does not fit its hash/);
   });
 
   it('is read whole again where a model of the run takes more of it', async () => {

@@ -1,8 +1,9 @@
-import type { ToolOutcome } from '../core/tool.ts';
+import { TOO_LATE, type ToolOutcome } from '../core/tool.ts';
 
 /**
  * - `refused`, `bad-request`: the guard refuses; a retry would not help.
  * - `unreached`: no name, no connection, no handshake.
+ * - `too-late`: this process had no time left to send anything, or may not send any more.
  * - `timeout`, `aborted`, `lost` (broken connection): whether effects are possible depends on `sent`.
  * - `too-large`, `too-many-redirects`: an answer came, but an unusable one.
  */
@@ -10,6 +11,7 @@ export type EgressCode =
   | 'refused'
   | 'bad-request'
   | 'unreached'
+  | 'too-late'
   | 'timeout'
   | 'aborted'
   | 'lost'
@@ -39,6 +41,9 @@ export function outcomeOfEgressError(error: EgressError): ToolOutcome {
     case 'too-large':
     case 'too-many-redirects':
       return { kind: 'error', origin: 'drover', code: `egress-${code}`, message, ...(!error.sent && { unsent: true }) };
+    case 'too-late':
+      // An answer to an earlier hop may have had its effect.
+      return error.sent ? { kind: 'lost', code: 'timeout', message } : TOO_LATE;
     case 'aborted':
       return { kind: 'aborted', code, message, sent: error.sent };
     case 'unreached':

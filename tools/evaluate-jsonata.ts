@@ -1,43 +1,10 @@
-/**
- * Evaluates JSONata in a child process: one step of it can make a text of any length or a list of any size (`$pad`,
- * `$split`), which no time limit stops. A thread would not do: one that runs out of memory ends its whole process.
- */
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+/** Evaluates JSONata in a process of its own. */
 import jsonata from 'jsonata';
-import { createOneByOne } from '../lib/one-by-one.ts';
-import type { JsonataAnswer, JsonataRequest } from './jsonata/child.ts';
-import { messageOf } from './jsonata/message-of.ts';
-
-const MAX_MS = 1000;
-/** Time beyond an evaluation's limit until its process is killed, and time for that process to start. */
-const GRACE_MS = 1000;
-const START_MS = 10_000;
-/** The most processes: while one tenant's expressions take their second, others' go on. */
-const PROCESSES = ['first', 'second'];
-/** The process's heap; data and result of 10 MiB each take half of it. */
-const MAX_MB = 128;
-
-const SELF = import.meta.url;
-/** If nothing is built, the child is told to load the loader. */
-const PROGRAM = SELF.endsWith('.ts')
-  ? [
-      '--eval',
-      `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(({ tsImport }) =>
-         tsImport('./jsonata/child.ts', ${JSON.stringify(SELF)}));`,
-    ]
-  : [fileURLToPath(new URL('./jsonata/child.js', SELF))];
+import { evaluateApart } from './apart/evaluate-apart.ts';
+import { messageOf } from './apart/message-of.ts';
 
 /** The result as JSON (null for none), or the fault. */
 type Evaluated = { result: unknown } | { fault: 'too-slow' | 'failed'; message: string };
-
-const TOO_SLOW = { fault: 'too-slow', message: 'it takes too long' } as const;
-const TOO_LARGE = { fault: 'failed', message: `it takes more than ${MAX_MB} MB` } as const;
-
-const ofTenants = createOneByOne();
-const ofProcesses = createOneByOne();
 
 interface Expression {
   text: string;
@@ -50,24 +17,9 @@ interface Expression {
  * `timeoutMs`, however many others wait, if need be with `too-slow`, and never throws.
  */
 export async function evaluateJsonata({ text, data, tenantId }: Expression, timeoutMs: number): Promise<Evaluated> {
-  const endsAt = performance.now() + timeoutMs;
-  const evaluated = ofTenants.run(tenantId, () => {
-    const process = PROCESSES.toSorted((a, b) => ofProcesses.countOf(a) - ofProcesses.countOf(b))[0] ?? '';
-    return ofProcesses.run(process, async (): Promise<Evaluated> => {
-      if (performance.now() >= endsAt) return TOO_SLOW;
-      const limitMs = Math.max(1, Math.min(timeoutMs, MAX_MS));
-      const answer = await ask(await readyChild(process), { text, json: JSON.stringify(data ?? null), limitMs });
-      return 'json' in answer ? { result: JSON.parse(answer.json) as unknown } : answer;
-    });
-  });
-  const failed = (error: unknown): Evaluated => ({ fault: 'failed', message: messageOf(error) });
-  const ended = new AbortController();
-  const late = sleep(timeoutMs, TOO_SLOW, { signal: ended.signal, ref: false });
-  try {
-    return await Promise.race([evaluated.catch(failed), late]);
-  } finally {
-    ended.abort();
-  }
+  const work = { jsonata: { text, json: JSON.stringify(data ?? null) } };
+  const answer = await evaluateApart({ work, tenantId }, timeoutMs);
+  return 'json' in answer ? { result: JSON.parse(answer.json) as unknown } : answer;
 }
 
 /** The error of an expression; undefined if it can be evaluated. */
@@ -77,69 +29,5 @@ export function jsonataFault(text: string): string | undefined {
     return undefined;
   } catch (error) {
     return messageOf(error);
-  }
-}
-
-const children = new Map<string, ChildProcess>();
-
-/** Starts the child with the first evaluation, and after one that has ended it. */
-async function readyChild(name: string): Promise<ChildProcess> {
-  const kept = children.get(name);
-  if (kept?.connected === true) return kept;
-  const flags = [`--max-old-space-size=${MAX_MB}`, '--max-semi-space-size=8'];
-  const child = spawn(process.execPath, [...flags, ...PROGRAM], {
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    serialization: 'advanced',
-    // It must not have secrets.
-    env: {},
-  });
-  // Its end is reported to the caller.
-  child.on('error', () => undefined);
-  const signal = AbortSignal.timeout(START_MS);
-  const ended = once(child, 'exit', { signal }).then(() => {
-    throw new Error('The process for JSONata has ended before it began.');
-  });
-  try {
-    await Promise.race([once(child, 'message', { signal }), ended]);
-  } catch (error) {
-    child.kill('SIGKILL');
-    throw error;
-  }
-  holdUp(child, false);
-  children.set(name, child);
-  return child;
-}
-
-/** Rejects if the request cannot be sent. */
-async function ask(child: ChildProcess, request: JsonataRequest): Promise<JsonataAnswer> {
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    child.kill('SIGKILL');
-  }, request.limitMs + GRACE_MS);
-  holdUp(child, true);
-  try {
-    return await new Promise<JsonataAnswer>((resolve, reject) => {
-      child.once('message', resolve);
-      child.once('exit', () => resolve(isLate ? TOO_SLOW : TOO_LARGE));
-      child.send(request, (error) => {
-        if (error) reject(error);
-      });
-    });
-  } finally {
-    clearTimeout(timer);
-    child.removeAllListeners('message').removeAllListeners('exit');
-    holdUp(child, false);
-  }
-}
-
-/** An idle child does not keep this process alive; one that a caller waits for does. */
-function holdUp(child: ChildProcess, isWaitedFor: boolean): void {
-  if (isWaitedFor) {
-    child.ref();
-    child.channel?.ref();
-  } else {
-    child.unref();
-    child.channel?.unref();
   }
 }

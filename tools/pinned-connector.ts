@@ -38,10 +38,8 @@ export function pinnedConnector(route: Route, state: { connected: boolean }): bu
 
 /** After a standstill the deadline waits for what was sent in time, and nothing more is sent. */
 function tooLate({ deadline, maySend }: Route): EgressError | undefined {
-  const isOver = deadline.remainingMs() === 0;
-  if (!isOver && maySend?.() !== false) return undefined;
-  const code = isOver ? 'timeout' : 'unreached';
-  return new EgressError(code, 'nothing was sent: it was too late by then', { sent: false });
+  if (deadline.remainingMs() > 0 && maySend?.() !== false) return undefined;
+  return new EgressError('too-late', 'nothing was sent: it was too late by then', { sent: false });
 }
 
 async function openSocket(route: Route, options: buildConnector.Options): Promise<Socket> {

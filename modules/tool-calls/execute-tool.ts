@@ -66,7 +66,9 @@ export async function executeTool(
   const { status, latency_ms } = result;
   const answer = { status: 200, body: result };
   await context.db.withTenant(caller.tenantId, async (tx) => {
-    await endWork(tx, request.idempotency, mayBeMadeAgain(tool, outcome) ? undefined : answer);
+    if (!mayBeMadeAgain(tool, outcome)) await endWork(tx, request.idempotency, answer);
+    // Else the key stays with this request, which alone may be made again with it.
+    else if (!mayHaveHappened(outcome)) await endWork(tx, request.idempotency, undefined);
     const details = { call: toolCallId, status, latency_ms };
     await recordAudit(tx, caller, auditOf('tool.executed', tool, { digest, details }));
   });

@@ -126,4 +126,14 @@ describe('A tool that is executed directly with an Idempotency-Key', () => {
     assert.deepEqual([first.json.status, again.json], ['error', first.json]);
     assert.equal(server.seen.length, 3);
   });
+
+  it('is not called for another body with the key of a call that may have had its effect', async () => {
+    const pay = await newTool('/perhaps', { annotations: { idempotentHint: true } });
+    answers.set('/perhaps', () => 502);
+    assert.equal((await execute(pay, 'order-12')).json.status, 'error');
+    answers.clear();
+    assert.equal((await execute(pay, 'order-12', { body: { input: { amount: 2 } } })).status, 422);
+    assert.equal((await execute(pay, 'order-12')).json.status, 'success');
+    assert.equal(new Set(keysSeen()).size, 1);
+  });
 });

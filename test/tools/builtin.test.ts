@@ -121,6 +121,21 @@ describe('calculator', () => {
     assert.ok(Date.now() - before < 30_000);
   });
 
+  it('lets the process go on while calculations take their time', async () => {
+    let ticks = 0;
+    const ticking = setInterval(() => (ticks += 1), 10);
+    const slow = await Promise.all([1, 2, 3].map((n) => calculate(`combinations(1e11, 5e10) + ${n}`)));
+    clearInterval(ticking);
+    for (const each of slow) assert.equal(briefly(each), 'error too-slow');
+    assert.ok(ticks >= 20, `${ticks} ticks`);
+  });
+
+  it('computes with no number that it would round, and says so', async () => {
+    for (const expression of ['9007199254740993 + 0', '12345678901234567890 mod 7', 'max(1, 9007199254740993)'])
+      assert.match(messageOf(await calculate(expression)), /more digits than the calculator computes with/);
+    assert.deepEqual(outputOf(await calculate('round(0.12345678901234567, 2)')), { result: 0.12 });
+  });
+
   it('limits expression and result', async () => {
     assert.match(messageOf(await calculate(`1${'+1'.repeat(500)}`)), /1000 characters/);
     const list = `[${'1,'.repeat(150)}1]`;

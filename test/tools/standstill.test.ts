@@ -3,7 +3,7 @@ import { startDeadline } from '../../lib/deadline.ts';
 import { openaiModel } from '../../llm/openai.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools } from '../../tools/execute-tool.ts';
-import type { ToolTransport } from '../../core/tool.ts';
+import { TOO_LATE, type ToolTransport } from '../../core/tool.ts';
 import { busyFor } from '../support/busy-for.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
@@ -78,7 +78,12 @@ describe('After the process stood still beyond the limit of a call', () => {
     const resolving = createEgress({ allow: ['tool.test'], allowLoopback: true, lookup });
     const signal = new AbortController().signal;
     const late = resolving.fetch(`http://tool.test:${server.port}/`, { maxBytes: 1000, timeoutMs: LIMIT_MS, signal });
-    await assert.rejects(late, { code: 'timeout', sent: false });
+    await assert.rejects(late, { code: 'too-late', sent: false });
+    // So the call is made again, whatever its tool allows.
+    const over = createTools({ egress: resolving, stdioCommands: 'any' });
+    const tool = toolOf({ type: 'http', endpoint: `http://tool.test:${server.port}/` });
+    assert.deepEqual(await over.execute(tool, attemptOf({}, { timeoutMs: LIMIT_MS })), TOO_LATE);
+    await over.close();
     assert.equal(server.seen.length, 0);
   });
 

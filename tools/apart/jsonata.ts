@@ -1,24 +1,22 @@
-/** Runs in the child process of `evaluate-jsonata.ts`: one evaluation after the other. */
+/** Evaluates JSONata within limits of time and size. Runs in the process of `child.ts`. */
 import jsonata from 'jsonata';
 import { LIMITS } from '../../core/limits.ts';
 import { holdsMoreValues } from '../../lib/json-size.ts';
 import { isTimeLimit, runBounded } from '../run-bounded.ts';
+import type { ApartAnswer } from './child.ts';
 import { messageOf } from './message-of.ts';
 
 const MAX_STACK = 400;
 const MAX_SEQUENCE = 200_000;
 
-export interface JsonataRequest {
+export interface Expression {
   text: string;
   /** The data, as JSON. */
   json: string;
-  limitMs: number;
 }
 
-/** The result as JSON, or the fault. */
-export type JsonataAnswer = { json: string } | { fault: 'too-slow' | 'failed'; message: string };
-
-async function evaluate({ text, json, limitMs }: JsonataRequest): Promise<JsonataAnswer> {
+/** The value of a JSONata 2 expression over JSON. */
+export async function evaluateExpression({ text, json }: Expression, limitMs: number): Promise<ApartAnswer> {
   try {
     const expression = jsonata(text, {
       timeout: limitMs,
@@ -35,7 +33,7 @@ async function evaluate({ text, json, limitMs }: JsonataRequest): Promise<Jsonat
   }
 }
 
-function fitting(json: string): JsonataAnswer {
+function fitting(json: string): ApartAnswer {
   if (Buffer.byteLength(json) > LIMITS.toolOutputBytes)
     return { fault: 'failed', message: `its result is larger than ${LIMITS.toolOutputBytes} bytes` };
   if (holdsMoreValues(json, LIMITS.jsonValues))
@@ -52,11 +50,3 @@ function boundedRegExp(endsAt: number): RegExpConstructor {
   }
   return BoundedRegExp as unknown as RegExpConstructor;
 }
-
-// Ignored: it ends with its parent, whatever signals the process group gets.
-process.on('SIGINT', () => undefined);
-process.on('SIGTERM', () => undefined);
-process.on('message', (request: JsonataRequest) => {
-  void evaluate(request).then((answer) => process.send?.(answer));
-});
-process.send?.('ready');

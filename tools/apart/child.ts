@@ -1,0 +1,25 @@
+/** The program of the child processes of `evaluate-apart.ts`: one evaluation after the other. */
+import { calculateWithin, type Calculation } from './calculation.ts';
+import { evaluateExpression, type Expression } from './jsonata.ts';
+
+/** What is evaluated. */
+export type ApartWork = { jsonata: Expression } | { calculation: Calculation };
+
+export interface ApartRequest {
+  work: ApartWork;
+  limitMs: number;
+}
+
+/** The result as JSON, or the fault. */
+export type ApartAnswer = { json: string } | { fault: 'too-slow' | 'failed'; message: string };
+
+const evaluate = async ({ work, limitMs }: ApartRequest): Promise<ApartAnswer> =>
+  'jsonata' in work ? evaluateExpression(work.jsonata, limitMs) : calculateWithin(work.calculation, limitMs);
+
+// Ignored: it ends with its parent, whatever signals the process group gets.
+process.on('SIGINT', () => undefined);
+process.on('SIGTERM', () => undefined);
+process.on('message', (request: ApartRequest) => {
+  void evaluate(request).then((answer) => process.send?.(answer));
+});
+process.send?.('ready');

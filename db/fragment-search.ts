@@ -107,7 +107,8 @@ async function searchAmong(
       ${isFew ? 'every as (select * from postings)' : withOlder(seen)},
       words as (select term, ln(1 + (greatest($8::float8 - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf from postings group by term),
       best as (select coalesce(sum(coalesce(w.idf, ln(1 + ($8 + 0.5) / 0.5))), 0) as score from asked left join words w using (term)),
-      scored as materialized (select p.entry_id as id, sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score) as score
+      scored as materialized (select p.entry_id as id,
+        (sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score))::real::float8 as score
         from every p join words using (term) cross join best group by p.entry_id order by score desc, id desc
         limit case when ${isFew} then null else ${LEXICAL_CANDIDATES} end)
      ${untilFull(

@@ -151,7 +151,10 @@ async function withinScope(tx: Tx, { threadId, memoryTypes, ownedBy }: MemorySco
   };
 }
 
-/** By BM25, relative to an entry of average length with each word once; best first. The first row has the words' weights. */
+/**
+ * By BM25, relative to an entry of average length with each word once; best first. The first row has the words' weights. Scores
+ * are rounded to 24 bits: the last ones of a sum depend on the order that a plan takes, which would decide between equal ones.
+ */
 async function findByWords(
   tx: Tx,
   { agentId, within, count }: BoundScope,
@@ -164,7 +167,7 @@ async function findByWords(
   // Of few, each is looked up by itself, however many others have the word. With a limit of its own it stays a look at one row.
   const isFew = count !== undefined && count <= POSTINGS;
   const postings = isFew
-    ? `select t.* from own cross join lateral (${read} and entry_id = own.id limit 1) t`
+    ? `select t.* from own cross join lateral (${read} and entry_id = own.id limit 1) t order by t.entry_id desc`
     : `${read} and ${isOwn} order by entry_id desc limit ${POSTINGS}`;
   return tx.query(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', split_words(left($2, 20000)))) limit 64),
@@ -176,7 +179,7 @@ async function findByWords(
       middling as (select greatest(avg(len), 1) as len from (select len from postings limit 1000) p),
       best as (select sum(idf) as score from words),
       found as (select entry_id, (sum(words.idf * p.tf * ($4::float8 + 1) / (p.tf + $4 * (1 - $5::float8 + $5 * p.len / middling.len)))
-        / max(best.score))::float8 as score
+        / max(best.score))::real::float8 as score
       from every p join words using (term) cross join middling cross join best
       group by entry_id order by score desc, entry_id desc limit ${LEXICAL_CANDIDATES})
      select entry_id, score, case when row_number() over (order by score desc, entry_id desc) = 1

@@ -42,6 +42,30 @@ describe('The search by words that very many entries have', function () {
     assert.deepEqual(found, { isBest: true, words: ['approv', 'budget', 'server'] });
   });
 
+  it('finds the same in the same order among the entries of one user, where all are theirs', async () => {
+    const agentId = newId();
+    const from = { tenantId: test.tenantId, agentId, origin: 'user' as const };
+    // Longer and longer ones, so that it counts of which the average length is taken.
+    const texts = Array.from(
+      { length: 700 },
+      (_, n) => `${said} ${'More was said of it then. '.repeat(Math.floor(n / 50))}${n}`,
+    );
+    const [one, all] = await test.context.db.withTenant(test.tenantId, async (tx) => {
+      const rows = texts.map((content) =>
+        toMemoryRow({ content, memory_type: 'SEMANTIC' as const, metadata: { user_id: 'ada' } }, from),
+      );
+      await insertMemories(tx, rows);
+      const ownedBy = { userId: 'ada', threadId: undefined };
+      return [
+        await findCandidates(tx, { agentId, ownedBy }, question),
+        await findCandidates(tx, { agentId }, question),
+      ];
+    });
+    const ranked = (found: typeof one) => found?.map(({ id, lexical }) => [id, lexical]);
+    assert.ok((all?.length ?? 0) > 100);
+    assert.deepEqual(ranked(one), ranked(all));
+  });
+
   it('finds what to forget without making words anew of what the index has', async () => {
     const agentId = newId();
     const from = { tenantId: test.tenantId, agentId, origin: 'user' as const };

@@ -30,6 +30,8 @@ declare
 begin
   with gone as (delete from file_uses where run_id = run returning file_id)
   select array_agg(file_id) into used from gone;
+  -- Whoever takes one up holds it: what is looked for next sees its use, too.
+  perform from files f where f.run_id = run or f.id = any(coalesce(used, '{}')) order by f.id for update;
   return delete_files(array(
     select id from files f where (f.run_id = run or f.id = any(coalesce(used, '{}')))
       and not exists (select from file_uses u where u.file_id = f.id and u.run_id <> run)));

@@ -94,6 +94,35 @@ export async function keepContent(
   return { id };
 }
 
+/** The tenant's stored content with these bytes. */
+export async function findContent(tx: Tx, sha256: string): Promise<string | undefined> {
+  const [found] = await tx.query<{ id: string }>(
+    `select id from file_contents where sha256 = $1 and state = 'stored'`,
+    [sha256],
+  );
+  return found?.id;
+}
+
+/** Gives a content that was just written to the files of one with the same bytes, which the store has lost. */
+export async function replaceContent(
+  tx: Tx,
+  lost: string,
+  { id, tenantId, sha256, size }: WrittenContent,
+): Promise<void> {
+  await tx.query('select from file_usage where tenant_id = $1 for update', [tenantId]);
+  const gone = await tx.query(
+    `update file_contents set state = 'garbage', changed_at = now()
+       where id = $1 and state = 'stored' and exists (select from file_contents where id = $2 and state = 'writing') returning id`,
+    [lost, id],
+  );
+  if (gone.length === 0) return;
+  await tx.query(
+    `update file_contents set state = 'stored', sha256 = $2, size = $3, changed_at = now() where id = $1`,
+    [id, sha256, size],
+  );
+  await tx.query('update files set content_id = $2 where content_id = $1', [lost, id]);
+}
+
 /** Discards a content that was being written. */
 export async function discardContent(tx: Tx, id: string): Promise<void> {
   await tx.query(`update file_contents set state = 'garbage', changed_at = now() where id = $1 and state = 'writing'`, [

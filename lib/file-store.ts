@@ -15,6 +15,8 @@ export interface FileStore {
   write: (key: string, content: Readable, signal: AbortSignal) => Promise<void>;
   /** Reads the content, or a part of it. Throws `ContentGoneError`; a stream that breaks off fails. */
   read: (key: string, range?: ByteRange) => Promise<Readable>;
+  /** Whether there is anything under the key. */
+  has: (key: string) => Promise<boolean>;
   /** Deleting a missing key is no error. */
   delete: (key: string) => Promise<void>;
   close: () => Promise<void>;

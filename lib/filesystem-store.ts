@@ -21,6 +21,7 @@ export function filesystemStore(root: string): FileStore {
       await sync(dirname(path));
     },
     read: (key, range) => read(join(root, key), range),
+    has: (key) => exists(join(root, key)).catch(failing('look')),
     delete: (key) => disk.delete(key).catch(failing('delete')),
     close: () => Promise.resolve(),
   };

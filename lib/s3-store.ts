@@ -4,7 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { DeleteObjectCommand, GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { whileItGetsOn } from './deadline.ts';
 import {
   ContentGoneError,
@@ -55,6 +61,7 @@ export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): Fil
     write: (key, content, signal) =>
       spooled(content, signal, (file, bytes) => write(of, prefix + key, { file, bytes })),
     read: (key, range) => read(of, prefix + key, range),
+    has: (key) => has(of, prefix + key),
     async delete(key) {
       const command = new DeleteObjectCommand({ Bucket: bucket, Key: prefix + key });
       await whileItGetsOn({ quietMs: QUIET_MS, parent: closing.signal }, (abortSignal) =>
@@ -148,6 +155,18 @@ async function read({ client, bucket, closing }: Bucket, key: string, range: Byt
   } catch (error) {
     const isGone = error instanceof Error && error.name === 'NoSuchKey';
     throw isGone ? new ContentGoneError('read', error) : new FileStoreError('read', error);
+  }
+}
+
+async function has({ client, bucket, closing }: Bucket, key: string): Promise<boolean> {
+  const command = new HeadObjectCommand({ Bucket: bucket, Key: key });
+  try {
+    await whileItGetsOn({ quietMs: QUIET_MS, parent: closing }, (abortSignal) => client.send(command, { abortSignal }));
+    return true;
+  } catch (error) {
+    // An answer without a body has no error's name.
+    if (error instanceof Error && ['NotFound', 'NoSuchKey'].includes(error.name)) return false;
+    throw new FileStoreError('look', error);
   }
 }
 

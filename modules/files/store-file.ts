@@ -11,14 +11,17 @@ import type { Trust } from '../../core/origin.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   discardContent,
+  findContent,
   insertContent,
   insertFile,
   keepContent,
   readFileLimits,
+  replaceContent,
   type FileOrigin,
   type FileRow,
 } from '../../db/files.ts';
 import { countPdfPages } from '../../lib/count-pdf-pages.ts';
+import type { FileStore } from '../../lib/file-store.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keyOf, requireStore, type FileContext } from './content.ts';
 import { awaitShortly, sweepContent } from './sweep-files.ts';
@@ -64,11 +67,23 @@ export async function writeContent(
   source.pipe(meter.stream);
   try {
     await store.write(keyOf({ id, tenantId }), meter.stream, signal);
-    return { id, tenantId, ...meter.result(), tenantBytes: limits.tenantBytes };
+    const content = { id, tenantId, ...meter.result(), tenantBytes: limits.tenantBytes };
+    await replaceLost(context, store, content);
+    return content;
   } catch (error) {
     await discard(context, { id, tenantId });
     throw signal.aborted ? signal.reason : (meter.fault() ?? error);
   }
+}
+
+/** If the store has lost what the tenant's files with the same bytes refer to, they get this content: it was there, too. */
+async function replaceLost({ db, log }: FileContext, store: FileStore, content: StoredContent): Promise<void> {
+  const { tenantId, sha256 } = content;
+  const known = await db.withTenant(tenantId, (tx) => findContent(tx, sha256));
+  // A store that cannot tell has not lost it.
+  if (known === undefined || (await store.has(keyOf({ id: known, tenantId })).catch(() => true))) return;
+  await db.withTenant(tenantId, (tx) => replaceContent(tx, known, content));
+  log.warn({ content: known, by: content.id }, 'a content that the file store has lost was uploaded again');
 }
 
 interface NewFile {

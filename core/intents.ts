@@ -103,6 +103,7 @@ export function faultOf(
   }
   const code = 'invalid_arguments';
   if (isRaw(call.arguments, tool)) {
+    if (call.arguments[RAW_ARGUMENTS] === '') return { code, message: ARGUMENTS_CUT_OFF };
     const message = `Invalid arguments: a JSON object, nested at most ${ARGUMENT_DEPTH} levels deep, with numbers that a double can hold (longer integers as strings), was expected.`;
     return { code, message };
   }
@@ -111,6 +112,9 @@ export function faultOf(
   const message = `Invalid arguments: ${faults.map(({ message: fault }) => fault).join('; ')}.`;
   return { code, message };
 }
+
+const ARGUMENTS_CUT_OFF =
+  'Invalid arguments: your answer was cut off before this call had any. Call again, with {} if it takes none.';
 
 function isRaw(args: Record<string, unknown>, { input_schema: schema }: ToolDefinition): boolean {
   const properties = (schema['properties'] ?? {}) as Record<string, unknown>;

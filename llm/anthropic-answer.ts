@@ -5,7 +5,7 @@ import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { AnswerPiece, ArgumentsPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
-import { parseArguments, stopReasonFor } from './messages.ts';
+import { isCutOff, parseArguments, stopReasonFor } from './messages.ts';
 import { notItsApi } from './response-form.ts';
 
 /** An answer as read so far. */
@@ -167,8 +167,10 @@ export function finishAnswer(draft: AnswerDraft): { content: AssistantBlock[]; s
   if (draft.stopReason === undefined && !draft.ended) {
     throw new ModelError('unavailable', 'anthropic: the answer broke off.');
   }
-  const content = [...draft.blocks.values()].flatMap(assistantBlock);
-  return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason ?? 'end_turn')) };
+  const reason = draft.stopReason ? knownReason(draft.stopReason) : undefined;
+  const isCut = isCutOff(reason);
+  const content = [...draft.blocks.values()].flatMap((block) => assistantBlock(block, isCut));
+  return { content, stopReason: stopReasonFor(content, reason ?? 'end_turn') };
 }
 
 /** Mid-stream errors have no status: only their type tells an overload from a bad request. */
@@ -195,7 +197,7 @@ function blockOf(event: AnswerEvent): DraftBlock {
   };
 }
 
-function assistantBlock(block: DraftBlock): AssistantBlock[] {
+function assistantBlock(block: DraftBlock, isCut: boolean): AssistantBlock[] {
   switch (block.type) {
     case 'text':
       return block.text === '' ? [] : [textBlock(block)];
@@ -204,7 +206,7 @@ function assistantBlock(block: DraftBlock): AssistantBlock[] {
     case 'redacted_thinking':
       return [{ type: 'redacted_thinking', data: block.text }];
     case 'tool_use':
-      return [{ type: 'tool_use', id: block.id, name: block.name, input: parseArguments(block.json) }];
+      return [{ type: 'tool_use', id: block.id, name: block.name, input: parseArguments(block.json, isCut) }];
     default:
       return providerBlock(block);
   }

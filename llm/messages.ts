@@ -12,7 +12,7 @@ import type {
   ToolUseBlock,
   UserBlock,
 } from '../core/content.ts';
-import type { StopReason, ToolSpec } from '../core/model.ts';
+import type { ModelResponse, StopReason, ToolSpec } from '../core/model.ts';
 import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
 
 /**
@@ -65,11 +65,20 @@ export function newToolUseId(): string {
 }
 
 /**
- * Arguments as an object. Anything but a JSON object, too deep nesting or too large a number comes back as `{_raw}`, so
- * that the gate can tell the model; so does an integer that would lose digits, as the tool would get another id.
+ * Whether an answer was cut off, or may have been, as it names no reason for its end. A call of it without any arguments
+ * is not one with none: they may not have come.
  */
-export function parseArguments(raw: string): Record<string, unknown> {
-  if (raw.trim() === '') return {};
+export function isCutOff(reason: StopReason | undefined): boolean {
+  return reason === undefined || reason === 'max_tokens' || reason === 'model_context_window_exceeded';
+}
+
+/**
+ * Arguments as an object. Anything but a JSON object, too deep nesting or too large a number comes back as `{_raw}`, so
+ * that the gate can tell the model; so does an integer that would lose digits, as the tool would get another id, and
+ * nothing at all in an answer that was cut off.
+ */
+export function parseArguments(raw: string, isCut = false): Record<string, unknown> {
+  if (raw.trim() === '') return isCut ? { [RAW_ARGUMENTS]: '' } : {};
   try {
     const value: unknown = JSON.parse(raw);
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -86,6 +95,12 @@ export function stopReasonFor(content: readonly AssistantBlock[], reason: StopRe
   const calls = content.some((block) => block.type === 'tool_use');
   if (calls && (reason === 'end_turn' || reason === 'stop_sequence')) return 'tool_use';
   return !calls && reason === 'tool_use' ? 'end_turn' : reason;
+}
+
+/** The answer without its calls if the model, or its provider, refuses: what is refused is not done. */
+export function withoutRefusedCalls(response: ModelResponse): ModelResponse {
+  if (response.stopReason !== 'refusal') return response;
+  return { ...response, content: response.content.filter((block) => !isToolUse(block)) };
 }
 
 /** A tool's result as plain text; `image` gives the text in place of an image. */

@@ -5,6 +5,7 @@ import type { ModelRates } from '../db/model-rates.ts';
 import { completeBrokenUsage, completeUsage } from './complete-usage.ts';
 import { soundAnswer } from './sound-answer.ts';
 import { contextWindowOf, type ContextWindows } from './context-windows.ts';
+import { withoutRefusedCalls } from './messages.ts';
 import { withoutKey, withUsage } from './model-errors.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
@@ -116,7 +117,7 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
       .catch((error: unknown) => {
         throw withoutKey(countHeard(request, heard, error), credential.apiKey);
       });
-    return completeUsage(request, soundAnswer(request, answer));
+    return withoutRefusedCalls(completeUsage(request, soundAnswer(request, answer)));
   };
 }
 

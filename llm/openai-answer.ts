@@ -2,7 +2,7 @@ import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
-import { parseArguments, stopReasonFor } from './messages.ts';
+import { isCutOff, parseArguments, stopReasonFor } from './messages.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { notItsApi } from './response-form.ts';
 
@@ -106,6 +106,8 @@ export function finishCompletion(draft: CompletionDraft): { content: AssistantBl
   if (draft.finishReason === undefined && !draft.ended) {
     throw new ModelError('unavailable', 'openai: the answer broke off.');
   }
+  const reason = reasonOf(draft);
+  const isCut = isCutOff(reason);
   const calls = draft.calls.filter((call) => call.name !== '');
   const content: AssistantBlock[] = [
     ...(draft.reasoning === '' ? [] : [{ type: 'thinking' as const, thinking: draft.reasoning, signature: '' }]),
@@ -114,11 +116,16 @@ export function finishCompletion(draft: CompletionDraft): { content: AssistantBl
       type: 'tool_use' as const,
       id: call.id,
       name: call.name,
-      input: parseArguments(call.json),
+      input: parseArguments(call.json, isCut),
     })),
   ];
-  const reason = draft.refused ? 'refusal' : (REASONS[draft.finishReason ?? ''] ?? 'end_turn');
-  return { content, stopReason: stopReasonFor(content, reason) };
+  return { content, stopReason: stopReasonFor(content, reason ?? 'end_turn') };
+}
+
+/** Undefined if the server names no reason. */
+function reasonOf({ refused, finishReason }: CompletionDraft): StopReason | undefined {
+  if (refused) return 'refusal';
+  return finishReason ? (REASONS[finishReason] ?? 'end_turn') : undefined;
 }
 
 const REASONS: Record<string, StopReason> = {

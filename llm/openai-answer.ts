@@ -96,9 +96,9 @@ export function takeCompletion(
   completion: CompletionChunk,
   onDelta: (delta: AnswerPiece) => void,
 ): void {
+  draft.ended = Boolean(completion.choices?.[0]);
   takeChunk(draft, completion, onDelta);
   if (completion.choices === undefined) throw notItsApi('openai', 'JSON that is no answer of a model');
-  draft.ended = Boolean(completion.choices?.[0]);
 }
 
 /** Content and stop reason of a whole answer. Throws `unavailable` if the stream broke off. */
@@ -167,26 +167,52 @@ function takeCall(draft: CompletionDraft, raw: RawCall, place: number) {
   call.id ||= raw.id ?? '';
   const isNamed = call.name === '' && Boolean(raw.function?.name);
   call.name ||= raw.function?.name ?? '';
-  const args = raw.function?.arguments;
-  const whole = typeof args === 'object' && args !== null ? JSON.stringify(args) : '';
-  const piece = typeof args === 'string' ? args : whole;
+  const piece = argumentsIn(raw);
   call.json += piece;
   return { call, piece, isNamed };
 }
 
+function argumentsIn(raw: RawCall): string {
+  const args = raw.function?.arguments;
+  const whole = typeof args === 'object' && args !== null ? JSON.stringify(args) : '';
+  return typeof args === 'string' ? args : whole;
+}
+
 /**
- * The call that a piece continues; undefined if it begins one. Some servers omit the index, so that a new id begins a
- * new call; others give every call the index 0.
+ * The call that a piece continues; undefined if it begins one, as each entry of a whole completion does. Some servers omit
+ * the index, so that a new id begins a new call; others give every call the index 0, or the same id.
  */
-function findCall({ calls }: CompletionDraft, raw: RawCall, place: number): CallDraft | undefined {
+function findCall({ calls, ended }: CompletionDraft, raw: RawCall, place: number): CallDraft | undefined {
+  if (ended) return undefined;
   const id = raw.id ?? '';
-  if (typeof raw.index === 'number') {
-    const known = calls.findLast(({ index }) => index === raw.index);
-    const isOther = known && id !== '' && known.id !== '' && known.id !== id && Boolean(raw.function?.name);
-    return isOther ? undefined : known;
+  const hasIndex = typeof raw.index === 'number';
+  if (!hasIndex && id === '') return place > 0 || raw.function?.name ? undefined : calls.at(-1);
+  const known = calls.findLast((call) => (hasIndex ? call.index === raw.index : call.id === id));
+  return known && isOther(known, raw) ? undefined : known;
+}
+
+/** Whether a piece that names a call, with a known one's index or id, does not belong to that one. */
+function isOther(known: CallDraft, raw: RawCall): boolean {
+  const id = raw.id ?? '';
+  const name = raw.function?.name ?? '';
+  if (name === '') return false;
+  if (id !== '' && known.id !== '' && known.id !== id) return true;
+  if (known.name !== '' && known.name !== name) return true;
+  const piece = argumentsIn(raw);
+  // A call that is said again with its id is not made twice: both together are no JSON, which the gate rejects.
+  const isRepeated = id !== '' && known.id === id && known.json === piece;
+  return piece.trim() !== '' && !isRepeated && isWholeObject(known.json);
+}
+
+function isWholeObject(json: string): boolean {
+  const text = json.trim();
+  if (!text.startsWith('{') || !text.endsWith('}')) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
-  if (id !== '') return calls.find((call) => call.id === id);
-  return place > 0 || raw.function?.name ? undefined : calls.at(-1);
 }
 
 /** OpenAI includes cached tokens in the prompt; here each kind is separate. */

@@ -108,7 +108,7 @@ async function readAnswer(response: Response, { draft, guard, onDelta }: Reading
     }
   } catch (error) {
     // Errors after the stop reason do not matter: the answer is whole, and was paid for.
-    if (draft.stopReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
+    if (draft.stopReason === undefined || guard.cutOff() === 'aborted') throw error;
   }
   if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'anthropic: the stream was cut off.');
 }

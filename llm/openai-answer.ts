@@ -70,7 +70,8 @@ export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelt
   if (chunk.usage) draft.usage = usageOf(chunk.usage);
   const choice = chunk.choices?.[0];
   if (!choice) return;
-  draft.finishReason = choice.finish_reason ?? draft.finishReason;
+  // An error that the server tells beside this, or after it: the answer is not whole.
+  if (choice.finish_reason !== 'error') draft.finishReason = choice.finish_reason ?? draft.finishReason;
   const message = choice.delta ?? choice.message ?? {};
   const reasoning = textIn(message.reasoning_content) || textIn(message.reasoning);
   draft.reasoning += reasoning;

@@ -74,7 +74,7 @@ async function readAnswer(response: Response, { draft, guard, onDelta }: Reading
     }
   } catch (error) {
     // After the finish reason only the usage follows, which can be estimated: the answer is whole, and was paid for.
-    if (draft.finishReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
+    if (draft.finishReason === undefined || guard.cutOff() === 'aborted') throw error;
   }
   if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'openai: the stream was cut off.');
 }

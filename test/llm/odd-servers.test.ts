@@ -129,6 +129,23 @@ const CHAT_COMPLETIONS: Case[] = [
     estimated: true,
   },
   {
+    name: 'a finish reason, and then an error',
+    send: stream(events(SAID, STOP, { error: { message: 'The engine is overloaded', type: 'server_error' } })),
+    content: TEXT,
+    estimated: true,
+  },
+  {
+    name: 'a finish reason, and then something else than JSON',
+    send: stream(events(SAID, STOP, '{"choices": [')),
+    content: TEXT,
+    estimated: true,
+  },
+  {
+    name: 'an error as its finish reason, and then the error',
+    send: stream(events(SAID, chunk({}, 'error'), { error: { message: 'The engine failed', code: 502 } })),
+    error: { kind: 'unavailable', message: /engine failed/ },
+  },
+  {
     name: 'neither a finish reason nor [DONE]',
     send: stream(events(SAID)),
     error: { kind: 'unavailable', message: /broke off/ },
@@ -342,6 +359,25 @@ const MESSAGES: Case[] = [
     name: 'the end, and the connection stays open',
     send: openEnded(events(start, ...textBlock(), stopped('end_turn'), MESSAGE_STOP)),
     content: TEXT,
+  },
+  {
+    name: 'a stop reason, and then an error',
+    send: stream(
+      events(start, ...textBlock(), stopped('end_turn'), { type: 'error', error: { type: 'overloaded_error' } }),
+    ),
+    content: TEXT,
+    usage: { input: 7, output: 3 },
+  },
+  {
+    name: 'a stop reason, and then something else than JSON',
+    send: stream(events(start, ...textBlock(), stopped('end_turn'), '{"type": "mess')),
+    content: TEXT,
+    usage: { input: 7, output: 3 },
+  },
+  {
+    name: 'an error before the stop reason',
+    send: stream(events(start, ...textBlock(), { type: 'error', error: { type: 'overloaded_error' } })),
+    error: { kind: 'overloaded', message: /overloaded/ },
   },
   {
     name: 'neither a stop reason nor the end',

@@ -16,15 +16,15 @@ import type { ModelResponse, StopReason, ToolSpec } from '../core/model.ts';
 import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
 
 /**
- * Joins neighbouring messages of one role, since providers expect alternating roles; drops empty text, which they
- * refuse; puts tool results first, as they must follow the call.
+ * Joins neighbouring messages of one role, since providers expect alternating roles; drops empty text and replaces names of
+ * calls that are no names, which they refuse; puts tool results first, as they must follow the call.
  */
 export function mergeMessages(messages: readonly Message[]): Message[] {
   const merged: Message[] = [];
   for (const message of messages) {
     const last = merged.at(-1);
     if (message.role === 'assistant') {
-      const content = message.content.filter(isSaid);
+      const content = message.content.filter(isSaid).map(withSoundName);
       if (last?.role === 'assistant') last.content.push(...content);
       else merged.push({ role: 'assistant', content });
     } else {
@@ -41,7 +41,7 @@ export function mergeMessages(messages: readonly Message[]): Message[] {
 /** The tools to declare: the request's, or, if it has none, those that the conversation has used. */
 export function declaredTools(tools: readonly ToolSpec[], messages: readonly Message[]): ToolSpec[] {
   if (tools.length > 0) return [...tools];
-  const used = new Set(toolUsesOf(messages).map((block) => block.name));
+  const used = new Set(toolUsesOf(messages).map((block) => soundName(block.name)));
   return [...used].map((name) => ({ name, description: '', input_schema: { type: 'object' } }));
 }
 
@@ -132,6 +132,15 @@ export function noImage({ source }: ImageBlock): string {
 }
 
 const BLANK: TextBlock = { type: 'text', text: '(a message without text)' };
+
+function withSoundName(block: AssistantBlock): AssistantBlock {
+  return isToolUse(block) ? { ...block, name: soundName(block.name) } : block;
+}
+
+/** A name in the form of tools' names, which the name of a call that a model makes up need not have. */
+function soundName(name: string): string {
+  return name.replaceAll(/[^a-zA-Z0-9_-]/gu, '_').slice(0, 64) || 'unknown_tool';
+}
 
 function isSaid(block: AssistantBlock | UserBlock): boolean {
   return block.type !== 'text' || block.text.trim() !== '';

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import type { Message } from '../../core/content.ts';
 import { NO_TOKENS, type ModelResponse } from '../../core/model.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
+import { anthropicParams } from '../../llm/anthropic-request.ts';
 import { mergeMessages } from '../../llm/messages.ts';
+import { openaiParams } from '../../llm/openai-request.ts';
 import { soundAnswer } from '../../llm/sound-answer.ts';
 import { startFakeHttp } from '../support/fake-http.ts';
-import { ask, modelRequest } from '../support/model-request.ts';
+import { ask, modelRequest, WEATHER } from '../support/model-request.ts';
 
 describe('An answer of a server that sends other things than it should', () => {
   it('has texts where texts belong, a model with a name, and counts that can be added', () => {
@@ -65,5 +68,64 @@ describe('A conversation as it is sent', () => {
       ],
     );
     assert.deepEqual(mergeMessages([said('user', 'hello'), said('assistant', ' ')]).length, 1);
+  });
+
+  describe('has names of calls that every provider takes', () => {
+    const names = ['calculator<|channel|>commentary', 'no such tool!', '', 'ünï', '🌍', 'x'.repeat(300), 'weather'];
+    const sent = [
+      'calculator__channel__commentary',
+      'no_such_tool_',
+      'unknown_tool',
+      '_n_',
+      '_',
+      'x'.repeat(64),
+      'weather',
+    ];
+    const messages: Message[] = [
+      { role: 'user', content: [{ type: 'text', text: 'go' }] },
+      {
+        role: 'assistant',
+        content: names.map((name, place) => ({ type: 'tool_use', id: `call_${place}`, name, input: {} })),
+      },
+      {
+        role: 'user',
+        content: names.map((_, place) => ({
+          type: 'tool_result',
+          tool_use_id: `call_${place}`,
+          content: 'Unknown tool',
+        })),
+      },
+    ];
+    const asIs = JSON.stringify(messages);
+
+    afterEach(() => assert.equal(JSON.stringify(messages), asIs));
+
+    it('where the model has called what is no name of a tool', () => {
+      const [, asked] = anthropicParams(modelRequest({ messages, tools: [WEATHER] })).messages;
+      assert.ok(Array.isArray(asked?.content));
+      assert.deepEqual(
+        asked.content.map((block) => block.type === 'tool_use' && block.name),
+        sent,
+      );
+      const params = openaiParams(modelRequest({ messages, tools: [WEATHER] }));
+      const called = params.messages.flatMap((each) => (each.role === 'assistant' ? (each.tool_calls ?? []) : []));
+      assert.deepEqual(
+        called.map((call) => call.type === 'function' && call.function.name),
+        sent,
+      );
+    });
+
+    it('also where these are all tools that a request has to declare', () => {
+      const claude = anthropicParams(modelRequest({ messages })).tools ?? [];
+      assert.deepEqual(
+        claude.map((tool) => 'name' in tool && tool.name),
+        sent,
+      );
+      const chat = openaiParams(modelRequest({ messages })).tools ?? [];
+      assert.deepEqual(
+        chat.map((tool) => tool.type === 'function' && tool.function.name),
+        sent,
+      );
+    });
   });
 });

@@ -59,6 +59,30 @@ describe('An intent that is not valid', () => {
     assert.equal(calls, LIMITS.invalidAnswers, 'a call is announced that is never made');
   });
 
+  it('is in the log under the name that the model gave it, and goes back under one that providers take', async () => {
+    const name = 'calculator<|channel|>commentary';
+    const refused: AnthropicReply = { error: { type: 'invalid_request_error', status: 400, message: 'Invalid name' } };
+    engine.say(({ messages }, n) => {
+      const blocks = messages.flatMap(({ content }) => (typeof content === 'string' ? [] : content));
+      const isTaken = ({ type, name: sent }: Record<string, unknown>) =>
+        type !== 'tool_use' || (typeof sent === 'string' && /^[a-zA-Z0-9_-]{1,64}$/.test(sent));
+      if (!blocks.every(isTaken)) return refused;
+      return n === 0 ? use({ name }) : text('sorry');
+    });
+    const { run } = await engine.start(agent, 'hello', { config: { keep_open: true } });
+    await engine.drive(run);
+    await engine.post(agent, run, 'what is 2+2?');
+    await engine.drive(run);
+    const log = await engine.log(run);
+    const rejected = log.flatMap((event) => (event.type === 'intent.rejected' ? [event.payload] : []));
+    assert.deepEqual(
+      rejected.map((each) => [each.name, each.code]),
+      [[name, 'unknown_tool']],
+    );
+    assert.equal(log.filter(({ type }) => type === 'turn.completed').length, 2);
+    assert.match(JSON.stringify(await engine.conversation(run)), /"calculator<\|channel\|>commentary"/);
+  });
+
   it('is forgotten once the model proposes something valid', async () => {
     const nearly = Array.from({ length: LIMITS.invalidAnswers - 1 }, () => UNKNOWN);
     const { rejected, turn, intents } = await play([...nearly, SUM, ...nearly, text('two')]);

@@ -247,3 +247,6 @@ export const ARGUMENT_DEPTH = 200;
 
 /** The only argument of a call whose arguments are not a JSON object, or too deeply nested: the text that the model wrote. */
 export const RAW_ARGUMENTS = '_raw';
+
+/** What a model reads of a failed call whose tool gave no reason. */
+export const FAILED_SILENTLY = 'The tool failed without saying why.';

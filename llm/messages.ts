@@ -13,11 +13,12 @@ import type {
   UserBlock,
 } from '../core/content.ts';
 import type { ModelResponse, StopReason, ToolSpec } from '../core/model.ts';
-import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
+import { ARGUMENT_DEPTH, FAILED_SILENTLY, RAW_ARGUMENTS } from '../core/tool.ts';
 
 /**
- * Joins neighbouring messages of one role, since providers expect alternating roles; drops empty text and replaces names of
- * calls that are no names, which they refuse; puts tool results first, as they must follow the call.
+ * Joins neighbouring messages of one role, since providers expect alternating roles; drops empty text, and replaces names of
+ * calls that are no names and errors that say nothing, which they refuse; puts tool results first, as they must follow the
+ * call.
  */
 export function mergeMessages(messages: readonly Message[]): Message[] {
   const merged: Message[] = [];
@@ -28,7 +29,7 @@ export function mergeMessages(messages: readonly Message[]): Message[] {
       if (last?.role === 'assistant') last.content.push(...content);
       else merged.push({ role: 'assistant', content });
     } else {
-      const said = message.content.filter(isSaid);
+      const said = message.content.filter(isSaid).map(withReason);
       // The user sent no text, but the model must answer.
       const content = said.length > 0 || message.content.length === 0 ? said : [BLANK];
       if (last?.role === 'user') last.content.push(...content);
@@ -140,6 +141,13 @@ function withSoundName(block: AssistantBlock): AssistantBlock {
 /** A name in the form of tools' names, which the name of a call that a model makes up need not have. */
 function soundName(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9_-]/gu, '_').slice(0, 64) || 'unknown_tool';
+}
+
+function withReason(block: UserBlock): UserBlock {
+  if (block.type !== 'tool_result' || !block.is_error) return block;
+  const { content } = block;
+  const isSilent = typeof content === 'string' ? content.trim() === '' : !content.some(isSaid);
+  return isSilent ? { ...block, content: FAILED_SILENTLY } : block;
 }
 
 function isSaid(block: AssistantBlock | UserBlock): boolean {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Message } from '../../core/content.ts';
+import type { Message, ToolResultBlock } from '../../core/content.ts';
 import { NO_TOKENS, type ModelResponse } from '../../core/model.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { anthropicParams } from '../../llm/anthropic-request.ts';
@@ -127,5 +127,35 @@ describe('A conversation as it is sent', () => {
         sent,
       );
     });
+  });
+
+  it('has words in each result of a failed call, as empty ones are refused', () => {
+    const failed = (content: ToolResultBlock['content']): ToolResultBlock => {
+      return { type: 'tool_result', tool_use_id: 'call_1', content, is_error: true };
+    };
+    const blank = { type: 'text' as const, text: ' ' };
+    const image = { type: 'image' as const, source: { type: 'url' as const, url: 'https://example.com/a.png' } };
+    const why = 'The tool failed without saying why.';
+    for (const [content, shown] of [
+      ['', why],
+      ['\n', why],
+      [[], why],
+      [[blank, blank], why],
+      ['no', 'no'],
+      [[blank, image], undefined],
+    ] as const) {
+      const messages: Message[] = [{ role: 'user', content: [failed(content as ToolResultBlock['content'])] }];
+      const [sent] = anthropicParams(modelRequest({ messages, tools: [WEATHER] })).messages;
+      const [block] = Array.isArray(sent?.content) ? sent.content : [];
+      assert.ok(block?.type === 'tool_result' && block.is_error === true);
+      if (shown !== undefined) assert.equal(block.content, shown);
+      else assert.deepEqual(block.content, [image]);
+      const said = openaiParams(modelRequest({ messages, tools: [WEATHER] })).messages.find(
+        ({ role }) => role === 'tool',
+      );
+      if (shown !== undefined) assert.equal(said?.content, `Error: ${shown}`);
+    }
+    const done = { ...failed(''), is_error: false };
+    assert.deepEqual(mergeMessages([{ role: 'user', content: [done] }])[0]?.content, [done]);
   });
 });

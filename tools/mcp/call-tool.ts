@@ -8,7 +8,7 @@ import {
   ReadResourceResultSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
-import { ABORTED_UNSENT, TOO_LATE, type ToolAttempt, type ToolOutcome } from '../../core/tool.ts';
+import { ABORTED_UNSENT, FAILED_SILENTLY, TOO_LATE, type ToolAttempt, type ToolOutcome } from '../../core/tool.ts';
 import { raceSignal, startDeadline } from '../../lib/deadline.ts';
 import type { Deadline } from '../../lib/deadline.ts';
 import { LONGEST_TIMER_MS } from '../../lib/start-timer.ts';
@@ -149,7 +149,7 @@ function outcomeOf(result: CallToolResult, checkOutput: CheckOutput | undefined)
       kind: 'error',
       origin: 'drover',
       code: 'tool-error',
-      message: 'The tool failed without saying why.',
+      message: FAILED_SILENTLY,
       output,
     };
   }

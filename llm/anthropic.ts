@@ -12,7 +12,7 @@ import { guardCall, guardedBy } from './call-guard.ts';
 import type { CallGuard, ProviderOptions } from './call-guard.ts';
 import { withOwnIds } from './messages.ts';
 import { toModelError, withUsage } from './model-errors.ts';
-import { providerFetch } from './provider-fetch.ts';
+import { providerFetch, toldBy } from './provider-fetch.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
 /** Claude over the Messages API. One attempt per call, since the queue does the retries; throws `ModelError` only. */
@@ -70,7 +70,8 @@ async function send(
   { guard, betas = [] }: { guard: CallGuard; betas?: readonly string[] | undefined },
 ): Promise<Response> {
   const headers = betas.length > 0 ? { 'anthropic-beta': betas.join(',') } : {};
-  const post = (body: AnthropicParams) => client.messages.create(body, { signal: guard.signal, headers }).asResponse();
+  const options = { signal: guard.signal, headers, fetchOptions: toldBy(guard.touch) };
+  const post = (body: AnthropicParams) => client.messages.create(body, options).asResponse();
   try {
     return await post(params);
   } catch (error) {
@@ -102,7 +103,6 @@ async function readAnswer(response: Response, { draft, guard, onDelta }: Reading
   }
   try {
     for await (const event of Stream.rawEvents(response)) {
-      guard.touch();
       if (event.data !== '') takeEvent(draft, parseEvent('anthropic', event.data), onDelta);
       if (draft.ended) break;
     }

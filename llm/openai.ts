@@ -10,7 +10,7 @@ import { toModelError, withUsage } from './model-errors.ts';
 import { finishCompletion, newCompletion, takeChunk, takeCompletion } from './openai-answer.ts';
 import type { CompletionDraft } from './openai-answer.ts';
 import { openaiParams } from './openai-request.ts';
-import { providerFetch } from './provider-fetch.ts';
+import { providerFetch, toldBy } from './provider-fetch.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
 /** OpenAI, or any server that speaks chat completions. One attempt per call; throws `ModelError` only. */
@@ -30,7 +30,7 @@ export function openaiModel(options: ProviderOptions): StreamModel {
     const draft = newCompletion();
     try {
       const response = await client.chat.completions
-        .create(openaiParams(request), { signal: guard.signal })
+        .create(openaiParams(request), { signal: guard.signal, fetchOptions: toldBy(guard.touch) })
         .asResponse();
       await readAnswer(response, { draft, guard, onDelta: io.onDelta });
       const { content, stopReason } = finishCompletion(draft);
@@ -67,7 +67,6 @@ async function readAnswer(response: Response, { draft, guard, onDelta }: Reading
   }
   try {
     for await (const { data } of _iterSSEMessages(response, new AbortController())) {
-      guard.touch();
       draft.ended = data.startsWith('[DONE]');
       if (draft.ended) break;
       if (data !== '') takeChunk(draft, parseEvent('openai', data), onDelta);

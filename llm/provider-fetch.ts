@@ -17,8 +17,20 @@ const agent = new Agent();
 /** How long a connection may take for the rest after an answer's end; then it is closed. */
 const REST_MS = 1000;
 
+/** Further settings of a request; the SDKs pass them on from their `fetchOptions`. */
+interface Listening {
+  /** Is called with each piece of the body that comes. */
+  onPiece?: (() => void) | undefined;
+}
+
+/** The `fetchOptions` with which each piece of an answer's body is told, even one that holds no event, as a comment. */
+export const toldBy = (onPiece: () => void): object => ({ onPiece }) satisfies Listening;
+
 /** Supports what the SDKs need: a text body, and an answer that is read once, as text or in pieces. */
-export async function providerFetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+export async function providerFetch(
+  input: string | URL | Request,
+  init: RequestInit & Listening = {},
+): Promise<Response> {
   if (input instanceof Request) throw new TypeError('A request is given by its address.');
   const cut = linkedTo(init.signal ?? undefined);
   try {
@@ -33,7 +45,7 @@ export async function providerFetch(input: string | URL | Request, init: Request
       bodyTimeout: 0,
     });
     body.once('close', cut.release);
-    return toResponse({ statusCode, headers }, body, cut.release);
+    return toResponse({ statusCode, headers }, { body, release: cut.release, onPiece: init.onPiece });
   } catch (error) {
     cut.release();
     init.signal?.throwIfAborted();
@@ -50,25 +62,30 @@ function linkedTo(signal: AbortSignal | undefined): { signal: AbortSignal; relea
   return { signal: controller.signal, release: () => signal?.removeEventListener('abort', abort) };
 }
 
+interface Content extends Listening {
+  body: Body;
+  /** Frees what follows the caller's signal. */
+  release: () => void;
+}
+
 function toResponse(
   { statusCode, headers }: Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>,
-  body: Body,
-  release: () => void,
+  content: Content,
 ): Response {
   const given = new Headers();
   for (const [name, values] of Object.entries(headers)) {
     for (const value of [values ?? []].flat()) given.append(name, value);
   }
   return Object.defineProperties(new Response(null, { status: statusCode, headers: given }), {
-    body: { value: { [Symbol.asyncIterator]: () => piecesOf(body, release, { inLines: true }) } },
-    text: { value: () => textOf(body, release) },
-    json: { value: async () => JSON.parse(await textOf(body, release)) as unknown },
+    body: { value: { [Symbol.asyncIterator]: () => piecesOf(content, { inLines: true }) } },
+    text: { value: () => textOf(content) },
+    json: { value: async () => JSON.parse(await textOf(content)) as unknown },
   });
 }
 
-async function textOf(body: Body, release: () => void): Promise<string> {
+async function textOf(content: Content): Promise<string> {
   const pieces: Uint8Array[] = [];
-  for await (const piece of piecesOf(body, release)) pieces.push(piece);
+  for await (const piece of piecesOf(content)) pieces.push(piece);
   return new TextDecoder().decode(Buffer.concat(pieces));
 }
 
@@ -76,7 +93,7 @@ async function textOf(body: Body, release: () => void): Promise<string> {
  * Yields the body in pieces. If the reader stops early, the rest is drained. A body beyond the limit is aborted, and so
  * is a line: line readers scan all of it again with each piece.
  */
-async function* piecesOf(body: Body, release: () => void, { inLines = false } = {}): AsyncGenerator<Uint8Array> {
+async function* piecesOf({ body, release, onPiece }: Content, { inLines = false } = {}): AsyncGenerator<Uint8Array> {
   let [bytes, line] = [0, 0];
   const giveUp = (what: string) => {
     body.destroy();
@@ -84,6 +101,7 @@ async function* piecesOf(body: Body, release: () => void, { inLines = false } = 
   };
   try {
     for await (const read of body.iterator({ destroyOnReturn: false })) {
+      onPiece?.();
       const piece = read as Uint8Array;
       const ended = piece.lastIndexOf(NEWLINE) + 1;
       bytes += piece.length;

@@ -4,11 +4,43 @@ import type { StreamModel } from '../../core/model.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { openaiModel } from '../../llm/openai.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
-import type { FakeServer } from '../support/fake-http.ts';
+import { delay, startFakeHttp, type FakeServer } from '../support/fake-http.ts';
 import { startFakeOpenAI } from '../support/fake-openai.ts';
-import { modelRequest } from '../support/model-request.ts';
+import { ask, modelRequest } from '../support/model-request.ts';
 
 const TEN_MINUTES_MS = 600_000;
+
+const eventsOf = (...events: object[]) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+
+/** Answers before which a server shows that it is there by what holds no event. */
+const LATE_ANSWERS: { name: string; open: typeof openaiModel; type: string; alive: string; end: string }[] = [
+  {
+    name: 'Claude, comments in its stream',
+    open: anthropicModel,
+    type: 'text/event-stream',
+    alive: ': keep-alive\n\n',
+    end: eventsOf(
+      { type: 'message_start', message: { model: 'claude', content: [] } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: 'at last' } },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' } },
+      { type: 'message_stop' },
+    ),
+  },
+  {
+    name: 'GPT, comments in its stream',
+    open: openaiModel,
+    type: 'text/event-stream',
+    alive: ': OPENROUTER PROCESSING\n\n',
+    end: eventsOf({ choices: [{ index: 0, delta: { content: 'at last' }, finish_reason: 'stop' }] }),
+  },
+  {
+    name: 'GPT, empty lines before an answer in one piece',
+    open: openaiModel,
+    type: 'application/json',
+    alive: '\n',
+    end: JSON.stringify({ choices: [{ index: 0, message: { content: 'at last' }, finish_reason: 'stop' }] }),
+  },
+];
 
 describe('The time of a model call', () => {
   const servers: Record<string, () => Promise<[FakeServer, StreamModel]>> = {
@@ -32,6 +64,26 @@ describe('The time of a model call', () => {
         await assert.rejects(stream(modelRequest({ model: 'gpt-4.1' }), io), { kind: 'timeout' });
       } finally {
         clock.release();
+        await server.close();
+      }
+    });
+  }
+
+  for (const { name, open, type, alive, end } of LATE_ANSWERS) {
+    it(`is not up while the server sends anything, if only to show that it is there: ${name}`, async () => {
+      const server = await startFakeHttp(async (_request, response) => {
+        response.writeHead(200, { 'content-type': type });
+        for (let sent = 0; sent < 6; sent += 1) {
+          response.write(alive);
+          await delay(response, 100);
+        }
+        response.end(end);
+      });
+      try {
+        const stream = open({ apiKey: 'sk-test', baseUrl: server.url, idleMs: 400 });
+        const { response } = await ask(stream, modelRequest());
+        assert.deepEqual(response.content, [{ type: 'text', text: 'at last' }]);
+      } finally {
         await server.close();
       }
     });

@@ -10,7 +10,8 @@ import type {
   UserBlock,
 } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { declaredTools, mergeMessages, noFile, noImage } from './messages.ts';
+import { conversationFor } from './anthropic-conversation.ts';
+import { declaredTools, noFile, noImage } from './messages.ts';
 
 export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
 
@@ -34,7 +35,7 @@ export function anthropicParams(request: ModelRequest): AnthropicParams {
     model: request.model,
     max_tokens: request.maxTokens,
     stream: true,
-    messages: cachedMessages(mergeMessages(request.messages)),
+    messages: cachedMessages(conversationFor(request)),
     ...(system.length > 0 && { system }),
     ...toolFields(request, { tools, steered }),
     // Anthropic's scale ends at 1, the definition's at 2; with thinking there is none.

@@ -10,7 +10,7 @@ import type {
   UserBlock,
 } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { conversationFor } from './anthropic-conversation.ts';
+import { conversationFor, isThought, mayReason } from './anthropic-conversation.ts';
 import { declaredTools, noFile, noImage } from './messages.ts';
 
 export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
@@ -31,11 +31,12 @@ export function anthropicParams(request: ModelRequest): AnthropicParams {
   const steered = later ? forced : undefined;
   const tools = toolsFor(request, steered);
   const system = systemFor(request.system, steered);
+  const messages = cachedMessages(conversationFor(request));
   return {
     model: request.model,
     max_tokens: request.maxTokens,
     stream: true,
-    messages: cachedMessages(conversationFor(request)),
+    messages,
     ...(system.length > 0 && { system }),
     ...toolFields(request, { tools, steered }),
     // Anthropic's scale ends at 1, the definition's at 2; with thinking there is none.
@@ -43,7 +44,10 @@ export function anthropicParams(request: ModelRequest): AnthropicParams {
       !later &&
       !options.thinkingTokens && { temperature: Math.min(request.temperature, 1) }),
     ...(options.thinkingTokens && {
-      thinking: thinkingOf(options.thinkingTokens, { later, maxTokens: request.maxTokens }),
+      thinking: allowed(thinkingOf(options.thinkingTokens, { later, maxTokens: request.maxTokens }), {
+        model: request.model,
+        messages,
+      }),
     }),
     ...(options.containerId !== undefined && { container: options.containerId }),
     ...options.apiKwargs,
@@ -76,21 +80,31 @@ function thinkingOf(
 
 const LEAST_THINKING = 1024;
 
+/** Claude up to 4.6 answers 400 if it is to reason in the middle of a turn that another model began. */
+function allowed(
+  thinking: Anthropic.ThinkingConfigParam,
+  asked: Pick<AnthropicParams, 'model' | 'messages'>,
+): Anthropic.ThinkingConfigParam {
+  return thinking.type === 'enabled' && !mayReason(asked) ? { type: 'disabled' } : thinking;
+}
+
 /** The same request without its container, which the provider no longer knows; undefined if it has none. */
 export function withoutContainer({ container, ...params }: AnthropicParams): AnthropicParams | undefined {
   return container === undefined ? undefined : params;
 }
 
-/** The same request without thinking blocks; undefined if it has none. */
-export function withoutThinking(params: AnthropicParams): AnthropicParams | undefined {
+/** The same request without thinking blocks, and without reasoning where these had to begin it; undefined if it has none. */
+export function withoutThinking({ thinking, ...params }: AnthropicParams): AnthropicParams | undefined {
   let dropped = false;
-  const messages = params.messages.map((message) => {
+  const plain = params.messages.map((message) => {
     if (typeof message.content === 'string') return message;
-    const content = message.content.filter((block) => block.type !== 'thinking' && block.type !== 'redacted_thinking');
+    const content = message.content.filter((block) => !isThought(block));
     dropped ||= content.length < message.content.length;
     return { ...message, content } as Anthropic.MessageParam;
   });
-  return dropped ? { ...params, messages: messages.filter((message) => message.content.length > 0) } : undefined;
+  if (!dropped) return undefined;
+  const messages = plain.filter((message) => message.content.length > 0);
+  return { ...params, messages, ...(thinking && { thinking: allowed(thinking, { ...params, messages }) }) };
 }
 
 /** If a tool cannot be forced, it is the only one offered, and the system prompt asks for it. */
@@ -139,7 +153,7 @@ function cachedMessages(messages: readonly Message[]): Anthropic.MessageParam[] 
 function isCached(
   block: BlockParam,
 ): block is Exclude<BlockParam, Anthropic.ThinkingBlockParam | Anthropic.RedactedThinkingBlockParam> {
-  return block.type !== 'thinking' && block.type !== 'redacted_thinking' && !isProviderBlock(block);
+  return !isThought(block) && !isProviderBlock(block);
 }
 
 type BlockParam =

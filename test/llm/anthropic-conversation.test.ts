@@ -102,3 +102,66 @@ describe('A call of a tool that the provider executes', () => {
     ]);
   });
 });
+
+describe('The reasoning of Claude up to 4.6', () => {
+  const options = { thinkingTokens: 2000 };
+  const ENABLED = { type: 'enabled', budget_tokens: 2000 };
+  const DISABLED = { type: 'disabled' };
+  const asked = userText('Sun?');
+
+  async function thinkingFor(messages: Message[], model = 'claude-opus-4-5'): Promise<unknown> {
+    const [sent] = await sentFor({ model, messages, options, maxTokens: 4000 });
+    return sent?.['thinking'];
+  }
+
+  it('is off in a turn that began with the calls of a model without reasoning, and on from the next turn on', async () => {
+    assert.deepEqual(await thinkingFor([asked, answer(CALL), results(RESULT)]), DISABLED);
+    assert.deepEqual(await thinkingFor([asked, answer(SAID, SEARCH)]), DISABLED);
+    assert.deepEqual(await thinkingFor([asked, answer(CALL), results(RESULT), answer(SAID), asked]), ENABLED);
+  });
+
+  it('stays on in a turn that began with it, also where later calls of the turn have none', async () => {
+    assert.deepEqual(await thinkingFor([asked]), ENABLED);
+    assert.deepEqual(await thinkingFor([asked, answer(THOUGHT, CALL), results(RESULT)]), ENABLED);
+    const second: AssistantBlock = { ...CALL, id: 'toolu_2' };
+    const next = [answer(second), results({ ...RESULT, tool_use_id: 'toolu_2' })];
+    assert.deepEqual(await thinkingFor([asked, answer(THOUGHT, CALL), results(RESULT), ...next]), ENABLED);
+    const hidden: AssistantBlock = { type: 'redacted_thinking', data: 'x' };
+    assert.deepEqual(await thinkingFor([asked, answer(hidden, CALL), results(RESULT)]), ENABLED);
+  });
+
+  it('is left to later models, which decide on it themselves, and to those of other servers', async () => {
+    assert.deepEqual(await thinkingFor([asked, answer(CALL), results(RESULT)], 'glm-5'), ENABLED);
+    assert.deepEqual(await thinkingFor([asked, answer(CALL), results(RESULT)], 'claude-opus-4-7'), {
+      type: 'adaptive',
+    });
+  });
+
+  it('is off in the request that is sent again without the refused reasoning of its turn', async () => {
+    const refusal = { status: 400, type: 'invalid_request_error', message: 'Invalid `signature` in `thinking` block' };
+    const sent = await sentFor(
+      {
+        model: 'claude-opus-4-5',
+        messages: [asked, answer(THOUGHT, CALL), results(RESULT)],
+        options,
+        maxTokens: 4000,
+      },
+      (n) => (n === 0 ? { error: refusal } : { content: [{ type: 'text', text: 'fine' }] }),
+    );
+    assert.deepEqual(
+      sent.map(({ thinking }) => thinking),
+      [ENABLED, DISABLED],
+    );
+  });
+
+  it("of another server, which has no signature, does not go to Claude, but to a server's own models", async () => {
+    const messages = [asked, answer({ ...THOUGHT, signature: '' }, CALL), results(RESULT)];
+    const typesOf = async (model: string) => {
+      const [sent] = await sentFor({ model, messages });
+      return (sent?.['messages'] as { content: { type: string }[] }[])[1]?.content.map(({ type }) => type);
+    };
+    assert.deepEqual(await typesOf('claude-opus-4-5'), ['tool_use']);
+    assert.deepEqual(await typesOf('claude-opus-5'), ['tool_use']);
+    assert.deepEqual(await typesOf('glm-5'), ['thinking', 'tool_use']);
+  });
+});

@@ -12,6 +12,7 @@ import type {
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
 import { conversationFor, isThought, mayReason } from './anthropic-conversation.ts';
 import { declaredTools, noFile, noImage } from './messages.ts';
+import { sentSchema } from './sent-schema.ts';
 
 export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
 
@@ -122,11 +123,14 @@ function systemFor(system: string, steered: string | undefined): Anthropic.TextB
   return blocks;
 }
 
+/** What the Messages API takes as the name of a property at the top of a schema. */
+const PROPERTY_NAME = /^[a-zA-Z0-9_.-]{1,64}$/;
+
 function toolParam(tool: ToolSpec, index: number, all: readonly ToolSpec[]): Anthropic.Tool {
   return {
     name: tool.name,
     description: tool.description,
-    input_schema: { ...tool.input_schema, type: 'object' },
+    input_schema: sentSchema(tool.input_schema, PROPERTY_NAME),
     ...(index === all.length - 1 && CACHED),
   };
 }

@@ -3,6 +3,7 @@ import { textOf } from '../core/content.ts';
 import type { AssistantBlock, Message, ToolResultBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
 import { declaredTools, mergeMessages, noFile, noImage, toolResultText } from './messages.ts';
+import { sentSchema } from './sent-schema.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
 
@@ -46,7 +47,7 @@ function systemMessage(system: string): OpenAI.ChatCompletionMessageParam[] {
 function toolParam(tool: ToolSpec): OpenAI.ChatCompletionTool {
   return {
     type: 'function',
-    function: { name: tool.name, description: tool.description, parameters: { ...tool.input_schema, type: 'object' } },
+    function: { name: tool.name, description: tool.description, parameters: sentSchema(tool.input_schema) },
   };
 }
 

@@ -158,7 +158,8 @@ describe('The reasoning of Claude up to 4.6', () => {
     const messages = [asked, answer({ ...THOUGHT, signature: '' }, CALL), results(RESULT)];
     const typesOf = async (model: string) => {
       const [sent] = await sentFor({ model, messages });
-      return (sent?.['messages'] as { content: { type: string }[] }[])[1]?.content.map(({ type }) => type);
+      const { messages: given } = sent as { messages: { content: { type: string }[] }[] };
+      return given[1]?.content.map(({ type }) => type);
     };
     assert.deepEqual(await typesOf('claude-opus-4-5'), ['tool_use']);
     assert.deepEqual(await typesOf('claude-opus-5'), ['tool_use']);

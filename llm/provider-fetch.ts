@@ -36,7 +36,8 @@ export async function providerFetch(
   try {
     const { statusCode, headers, body } = await request(input, {
       method: init.method ?? 'GET',
-      headers: Object.fromEntries(new Headers(init.headers)),
+      // A body is read as it comes: a gateway may compress it for those who do not say what they accept.
+      headers: { 'accept-encoding': 'identity', ...Object.fromEntries(new Headers(init.headers)) },
       body: typeof init.body === 'string' ? init.body : null,
       signal: cut.signal,
       dispatcher: agent,

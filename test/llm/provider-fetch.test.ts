@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { openaiModel } from '../../llm/openai.ts';
 import { embedOverHttp } from '../../llm/openai-embeddings.ts';
@@ -100,6 +101,22 @@ describe('The connection to a model provider', () => {
     })();
     await assert.rejects(reading, { name: 'AbortError' });
     await closed;
+  });
+
+  it('asks for answers as they are, which a gateway would compress if it were not told', async () => {
+    answer = (request, response) => {
+      const isPlain = request.headers['accept-encoding'] === 'identity';
+      const body = Buffer.from('{"error": {"message": "no such key"}}');
+      response.writeHead(401, {
+        'content-type': 'application/json',
+        ...(!isPlain && { 'content-encoding': 'gzip' }),
+      });
+      response.end(isPlain ? body : gzipSync(body));
+    };
+    for (const open of [anthropicModel, openaiModel]) {
+      const asked = ask(open({ apiKey: 'k', baseUrl: url() }), modelRequest());
+      await assert.rejects(asked, { message: /: no such key \(status 401\)$/ });
+    }
   });
 
   it('goes to the address of the credential alone: a redirect is an answer, not followed', async () => {

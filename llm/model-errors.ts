@@ -45,6 +45,9 @@ export function modelErrorOf(provider: string, failure: ProviderFailure): ModelE
 const CONTEXT =
   /prompt is too long|input is too long|context.?(?:length|window)|maximum context|too many (?:input )?tokens|request_too_large/i;
 
+/** Anthropic names no type of its own for used up credit. */
+const NO_CREDIT = /credit balance is too low/i;
+
 const BY_TYPE: Record<string, ModelErrorKind> = {
   overloaded_error: 'overloaded',
   server_overloaded: 'overloaded',
@@ -86,6 +89,7 @@ function kindOf(failure: ProviderFailure): ModelErrorKind {
   const named = BY_TYPE[failure.code ?? ''] ?? BY_TYPE[failure.type ?? ''];
   if (named !== undefined && BEFORE_STATUS.includes(named)) return named;
   const asked = failure.status === undefined ? named === 'invalid_request' : failure.status < 500;
+  if (asked && NO_CREDIT.test(failure.message)) return 'authentication';
   if (asked && CONTEXT.test(failure.message)) return failure.status === 429 ? 'rate_limited' : 'context_too_long';
   if (failure.status !== undefined) return kindOfStatus(failure.status, failure.message);
   return named ?? (/timed? ?out/i.test(failure.message) ? 'timeout' : 'unavailable');

@@ -57,6 +57,17 @@ describe('anthropicModel, when it gets no answer', () => {
     ['401', { error: { status: 401, type: 'authentication_error' } }, 'authentication'],
     ['403', { error: { status: 403, type: 'permission_error' } }, 'authentication'],
     ['no credit', { error: { status: 402, type: 'billing_error' } }, 'authentication'],
+    [
+      'credit that is used up, which is said in words alone,',
+      {
+        error: {
+          status: 400,
+          type: 'invalid_request_error',
+          message: 'Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.',
+        },
+      },
+      'authentication',
+    ],
     ['an unknown model', { error: { status: 404, type: 'not_found_error' } }, 'unknown_model'],
     [
       'a bad request',

@@ -50,6 +50,12 @@ export const NO_TOKENS: TokenUsage = {
   cache_write_1h: 0,
 };
 
+/**
+ * Tiers that providers charge more for than for their standard one: of speed (`fast`: Claude, `priority`: GPT), and of a
+ * place (`us`: Claude, in the US alone).
+ */
+export type DearerTier = 'fast' | 'priority' | 'us';
+
 /** All tokens of the prompt, including those cached and those compacted by the provider. */
 export const promptTokens = ({ input, cache_read, cache_write_5m, cache_write_1h }: TokenUsage): number =>
   input + cache_read + cache_write_5m + cache_write_1h;
@@ -80,6 +86,8 @@ export interface ModelResponse {
   content: AssistantBlock[];
   stopReason: StopReason;
   usage: TokenUsage;
+  /** The tiers in which it was served, other than the standard one. */
+  tiers?: readonly DearerTier[] | undefined;
   /** The container in which the provider's code ran. */
   containerId?: string | undefined;
   /** The provider's ids of files made by its own tools. */
@@ -120,17 +128,25 @@ export class ModelError extends Error {
   readonly retryAfterMs: number | undefined;
   /** Usage by then, as the provider had reported it or as Drover estimates it: it is paid for. */
   readonly usage: TokenUsage | undefined;
+  /** As of a response. */
+  readonly tiers: readonly DearerTier[] | undefined;
 
   constructor(
     kind: ModelErrorKind,
     message: string,
-    options: { retryAfterMs?: number | undefined; cause?: unknown; usage?: TokenUsage | undefined } = {},
+    options: {
+      retryAfterMs?: number | undefined;
+      cause?: unknown;
+      usage?: TokenUsage | undefined;
+      tiers?: readonly DearerTier[] | undefined;
+    } = {},
   ) {
     super(message, { cause: options.cause });
     this.name = 'ModelError';
     this.kind = kind;
     this.retryAfterMs = options.retryAfterMs;
     this.usage = options.usage;
+    this.tiers = options.tiers;
   }
 
   /** Whether a retry of the same request may succeed. */

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { holdsInfinity, isDeeperThan, isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
 import { ARGUMENT_DEPTH } from '../core/tool.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
-import type { AnswerPiece, ArgumentsPiece, StopReason, TokenUsage } from '../core/model.ts';
+import type { AnswerPiece, ArgumentsPiece, DearerTier, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { isCutOff, parseArguments, stopReasonFor } from './messages.ts';
@@ -14,6 +14,9 @@ export interface AnswerDraft {
   usage: TokenUsage;
   /** Tokens of the provider's own compaction of the conversation, which `usage` leaves out. */
   compacted: TokenUsage;
+  /** In the provider's words. */
+  speed?: string | undefined;
+  place?: string | undefined;
   stopReason: string | undefined;
   /** Whether the server has ended the answer. */
   ended: boolean;
@@ -87,6 +90,8 @@ interface RawUsage {
   cache_read_input_tokens?: number | null;
   cache_creation_input_tokens?: number | null;
   cache_creation?: { ephemeral_5m_input_tokens?: number; ephemeral_1h_input_tokens?: number } | null;
+  speed?: string | null;
+  inference_geo?: string | null;
   output_tokens_details?: { thinking_tokens?: number } | null;
   /** The parts of a request that is several at the provider. Compactions are not in its sums. */
   iterations?: ({ type?: string } & RawUsage)[] | null;
@@ -109,6 +114,8 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   draft.model ??= event.message?.model;
   const usage = event.message?.usage ?? event.usage;
   draft.usage = mergeUsage(draft.usage, usage);
+  draft.speed = usage?.speed ?? draft.speed;
+  draft.place = usage?.inference_geo ?? draft.place;
   if (Array.isArray(usage?.iterations)) draft.compacted = compactionsIn(usage.iterations);
   draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
   const { id: container } = event.message?.container ?? event.delta?.container ?? {};
@@ -265,6 +272,15 @@ export function usageOf({ usage, compacted }: AnswerDraft): TokenUsage {
   const { input, cache_read, cache_write_5m, cache_write_1h } = compacted;
   const compaction = input + cache_read + cache_write_5m + cache_write_1h;
   return { ...sumOfUsage(usage, compacted), ...(compaction > 0 && { compaction }) };
+}
+
+/** The tiers in which the answer is served, if it is not the standard one. */
+export function tiersOf({ speed, place }: AnswerDraft): DearerTier[] | undefined {
+  const tiers: DearerTier[] = [
+    ...(speed === 'fast' ? ['fast' as const] : []),
+    ...(place === 'us' ? ['us' as const] : []),
+  ];
+  return tiers.length > 0 ? tiers : undefined;
 }
 
 function sumOfUsage(one: TokenUsage, other: TokenUsage): TokenUsage {

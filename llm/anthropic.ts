@@ -3,7 +3,7 @@ import { Stream } from '@anthropic-ai/sdk/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { AnswerPiece, ModelResponse, StreamModel } from '../core/model.ts';
-import { finishAnswer, newAnswer, takeEvent, takeMessage, usageOf } from './anthropic-answer.ts';
+import { finishAnswer, newAnswer, takeEvent, takeMessage, tiersOf, usageOf } from './anthropic-answer.ts';
 import type { AnswerDraft } from './anthropic-answer.ts';
 import { filesMadeIn } from './anthropic-files.ts';
 import { anthropicParams, withoutContainer, withoutThinking } from './anthropic-request.ts';
@@ -37,12 +37,14 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
       const { content, stopReason } = finishAnswer(draft);
       const model = draft.model ?? request.model;
       const files = filesMadeIn(content);
+      const tiers = tiersOf(draft);
       const answer: ModelResponse = {
         provider: 'anthropic',
         model,
         content: withOwnIds(content, request.messages),
         stopReason,
         usage: usageOf(draft),
+        ...(tiers && { tiers }),
         ...(draft.containerId !== undefined && { containerId: draft.containerId }),
         ...(files.length > 0 && { files }),
       };
@@ -52,6 +54,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
       throw withUsage(
         toModelError({ provider: 'anthropic', baseUrl: options.baseUrl }, error, guard.cutOff()),
         usageOf(draft),
+        tiersOf(draft),
       );
     } finally {
       guard.close();

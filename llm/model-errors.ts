@@ -103,10 +103,10 @@ function kindOfStatus(status: number, message: string): ModelErrorKind {
 }
 
 /** The same error with the usage reported for an answer that broke off. */
-export function withUsage(error: ModelError, usage: TokenUsage): ModelError {
+export function withUsage(error: ModelError, usage: TokenUsage, tiers = error.tiers): ModelError {
   if (promptTokens(usage) + usage.output === 0) return error;
   const { kind, message, retryAfterMs: after, cause } = error;
-  return new ModelError(kind, message, { retryAfterMs: after, cause, usage });
+  return new ModelError(kind, message, { retryAfterMs: after, cause, usage, tiers });
 }
 
 /** Shorter keys may be ordinary words of a message: local servers accept any key. */
@@ -118,8 +118,8 @@ const SHORTEST_KEY = 8;
  */
 export function withoutKey(error: unknown, apiKey: string): unknown {
   if (!(error instanceof ModelError) || apiKey.length < SHORTEST_KEY || !error.message.includes(apiKey)) return error;
-  const { kind, message, retryAfterMs: after, usage } = error;
-  return new ModelError(kind, message.replaceAll(apiKey, '[key]'), { retryAfterMs: after, usage });
+  const { kind, message, retryAfterMs: after, usage, tiers } = error;
+  return new ModelError(kind, message.replaceAll(apiKey, '[key]'), { retryAfterMs: after, usage, tiers });
 }
 
 /** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined if neither is usable. */

@@ -1,6 +1,6 @@
 import type { AssistantBlock } from '../core/content.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
-import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
+import type { AnswerPiece, DearerTier, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { isCutOff, parseArguments, stopReasonFor } from './messages.ts';
 import { modelErrorOf } from './model-errors.ts';
@@ -10,6 +10,8 @@ import { notItsApi } from './response-form.ts';
 export interface CompletionDraft {
   model: string | undefined;
   usage: TokenUsage;
+  /** The tiers in which it is served, if it is not the standard one. */
+  tiers?: DearerTier[] | undefined;
   finishReason: string | undefined;
   /** Whether the server has ended the answer. */
   ended: boolean;
@@ -31,6 +33,7 @@ interface CompletionChunk {
   model?: string | null;
   choices?: { delta?: RawMessage | null; message?: RawMessage | null; finish_reason?: string | null }[] | null;
   usage?: RawUsage | null;
+  service_tier?: unknown;
   error?: unknown;
 }
 
@@ -67,6 +70,7 @@ export function newCompletion(): CompletionDraft {
 export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelta: (delta: AnswerPiece) => void): void {
   if (chunk.error) throw errorIn(chunk.error);
   draft.model ??= chunk.model ?? undefined;
+  if (chunk.service_tier === 'priority') draft.tiers = ['priority'];
   if (chunk.usage) draft.usage = usageOf(chunk.usage);
   const choice = chunk.choices?.[0];
   if (!choice) return;

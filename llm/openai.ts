@@ -40,12 +40,14 @@ export function openaiModel(options: ProviderOptions): StreamModel {
         content: withOwnIds(content, request.messages),
         stopReason,
         usage: draft.usage,
+        ...(draft.tiers && { tiers: draft.tiers }),
       };
     } catch (error) {
       guard.drop();
       throw withUsage(
         toModelError({ provider: 'openai', baseUrl: options.baseUrl }, error, guard.cutOff()),
         draft.usage,
+        draft.tiers,
       );
     } finally {
       guard.close();

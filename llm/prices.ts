@@ -1,5 +1,5 @@
 /** Costs of model calls, by the providers' list prices. */
-import { NO_TOKENS, promptTokens, type ModelResponse, type TokenUsage } from '../core/model.ts';
+import { NO_TOKENS, promptTokens, type DearerTier, type ModelResponse, type TokenUsage } from '../core/model.ts';
 import type { Price, Rates } from './provider.ts';
 import { PROVIDERS } from './providers.ts';
 
@@ -9,13 +9,18 @@ const BY_NAME = new Map(
   ),
 );
 
+/** What a call has used, and in which dearer tiers. */
+interface Used extends TokenUsage {
+  tiers?: readonly DearerTier[] | undefined;
+}
+
 /**
  * A call's cost in USD, as a decimal with up to 10 places; null if the price is unknown (never a guess, never 0).
  * Exact: a dollar per million tokens is a million pico-dollars per token, and those are added as integers.
  */
-export function costOf(provider: string, model: string, usage: TokenUsage): string | null {
+export function costOf(provider: string, model: string, usage: Used): string | null {
   if (provider === 'offline') return '0';
-  const rates = ratesFor(priceOf(provider, model), usage);
+  const rates = ratesFor(provider, model, usage);
   if (!rates) return null;
   const pico =
     part(usage.input, rates.input) +
@@ -32,7 +37,7 @@ export function mostCostOf(
   model: string,
   { input = 0, output = 0 }: { input?: number; output?: number },
 ): string | null {
-  const rates = ratesFor(priceOf(provider, model), { ...NO_TOKENS, input, output });
+  const rates = ratesFor(provider, model, { ...NO_TOKENS, input, output });
   const kind = rates && rates.write5m > rates.input ? 'cache_write_5m' : 'input';
   return costOf(provider, model, { ...NO_TOKENS, output, [kind]: input });
 }
@@ -41,9 +46,9 @@ export function mostCostOf(
 export function costsOf(
   provider: string,
   model: string,
-  usage: TokenUsage,
+  usage: Used,
 ): { input: string; output: string; cache_read: string; cache_write: string } | undefined {
-  const rates = ratesFor(priceOf(provider, model), usage);
+  const rates = ratesFor(provider, model, usage);
   if (!rates || provider === 'offline') return undefined;
   return {
     input: decimalOf(part(usage.input, rates.input)),
@@ -64,7 +69,11 @@ export interface AnswerPrice {
  * An answer's price: of the model that was asked, or of the one that the server says has answered if that is dearer. By the
  * server's word alone, a name without a price or with a lower one would void the limits of a budget.
  */
-export function priceOfAnswer(asked: string, { provider, model: answered, usage }: ModelResponse): AnswerPrice {
+export function priceOfAnswer(
+  asked: string,
+  { provider, model: answered, tiers, ...answer }: ModelResponse,
+): AnswerPrice {
+  const usage = { ...answer.usage, tiers };
   const [costAsked, costAnswered] = [costOf(provider, asked, usage), costOf(provider, answered, usage)];
   const isAskedDearer = costAsked !== null && Number(costAsked) > Number(costAnswered ?? -1);
   const model = isAskedDearer ? asked : answered;
@@ -93,9 +102,24 @@ function priceOf(provider: string, model: string): Price | undefined {
 /** Without compaction by the provider, which is a separate request with its own prompt. */
 const promptOf = (usage: TokenUsage): number => promptTokens(usage) - (usage.compaction ?? 0);
 
-function ratesFor(price: Price | undefined, usage: TokenUsage): Rates | null {
-  if (!price) return null;
-  return price.long && promptOf(usage) > price.long.overTokens ? price.long.rates : price;
+function ratesFor(provider: string, model: string, usage: Used): Rates | null {
+  const price = priceOf(provider, model);
+  const rates = price?.long && promptOf(usage) > price.long.overTokens ? price.long.rates : price;
+  const multiples = (usage.tiers ?? []).map((tier) => tiersAt(provider)?.[tier]?.[undated(model)]);
+  if (!rates || multiples.includes(undefined)) return null;
+  return multiples.reduce<Rates>((dearer, multiple = 1) => timesOf(dearer, multiple), rates);
+}
+
+const tiersAt = (provider: string) => PROVIDERS.find(({ name }) => name === provider)?.tiers;
+
+function timesOf({ input, output, cacheRead, write5m, write1h }: Rates, multiple: number): Rates {
+  return {
+    input: input * multiple,
+    output: output * multiple,
+    cacheRead: cacheRead * multiple,
+    write5m: write5m * multiple,
+    write1h: write1h * multiple,
+  };
 }
 
 function part(tokens: number, dollarsPerMillion: number): bigint {

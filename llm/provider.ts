@@ -1,6 +1,6 @@
 /** Describes a model provider to Drover: one object in a file of its own (docs/extending.md). */
 import type { Readable } from 'node:stream';
-import type { StreamModel } from '../core/model.ts';
+import type { DearerTier, StreamModel } from '../core/model.ts';
 
 /** USD per million tokens, standard tier. */
 export interface Rates {
@@ -46,6 +46,8 @@ export interface Provider {
   defaultModel?: string;
   /** List prices by model, undated. Models that are missing have an unknown price. */
   prices: Readonly<Record<string, Price>>;
+  /** What dearer tiers cost, as multiples of the list price, by model, undated. Where one is missing, the cost is unknown. */
+  tiers?: Partial<Record<DearerTier, Readonly<Record<string, number>>>>;
   /** Context windows in tokens, prompt and answer together, by model, undated. Default: `LIMITS.contextTokens`. */
   contextWindows?: Readonly<Record<string, number>>;
   /** The largest image and PDF that a model accepts from a user, in bytes; 0: none. Without it models accept neither. */

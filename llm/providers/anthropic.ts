@@ -41,6 +41,29 @@ const PRICES = {
   'claude-3-5-haiku': claude(0.8, 4, 0.08),
 };
 
+const IN_THE_US = 1.1;
+
+/** As of 28 November 2026, platform.claude.com/docs/en/about-claude/pricing. Fast modes whose price is not known are missing. */
+const TIERS = {
+  fast: { 'claude-opus-5': 2 },
+  // Models before Opus 4.6 and Sonnet 4.6 refuse `inference_geo`.
+  us: {
+    'claude-fable-5-1': IN_THE_US,
+    'claude-fable-5': IN_THE_US,
+    'claude-mythos-5-1': IN_THE_US,
+    'claude-mythos-5': IN_THE_US,
+    'claude-opus-5-5': IN_THE_US,
+    'claude-opus-5': IN_THE_US,
+    'claude-opus-4-8': IN_THE_US,
+    'claude-opus-4-7': IN_THE_US,
+    'claude-opus-4-6': IN_THE_US,
+    'claude-sonnet-5-5': IN_THE_US,
+    'claude-sonnet-5': IN_THE_US,
+    'claude-sonnet-4-6': IN_THE_US,
+    'claude-haiku-5-5': IN_THE_US,
+  },
+};
+
 const LONG = 1_000_000;
 const SHORT = 200_000;
 
@@ -76,6 +99,7 @@ export const ANTHROPIC: Provider = {
   bare: { pattern: /^claude-\S+$/, shown: '`claude-…`' },
   defaultModel: DEFAULT_CLAUDE,
   prices: PRICES,
+  tiers: TIERS,
   contextWindows: CONTEXT_WINDOWS,
   // platform.claude.com/docs/en/build-with-claude/vision and pdf-support: 5 MB of base64, and 32 MB per request.
   filesTaken: () => ({ imageBytes: 3_750_000, pdfBytes: 20 * 1024 * 1024 }),

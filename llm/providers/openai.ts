@@ -55,6 +55,23 @@ const PRICES = {
   o1: gpt(15, 60, 7.5),
 };
 
+/** Multiples that openai.com/api-priority-processing gives, as of 28 November 2026; those of newer models are not known. */
+const TIERS = {
+  priority: {
+    'gpt-5.4': 2,
+    'gpt-5.4-mini': 2,
+    'gpt-5.2': 2,
+    'gpt-5.1': 2,
+    'gpt-5': 2,
+    'gpt-5-mini': 1.8,
+    'gpt-4.1': 1.75,
+    'gpt-4.1-mini': 1.75,
+    'gpt-4.1-nano': 2,
+    'gpt-4o': 1.7,
+    o3: 1.75,
+  },
+};
+
 /**
  * As of 22 November 2026, developers.openai.com/api/docs/models. For GPT-6 only known to exceed the limit of its short
  * price.
@@ -95,6 +112,7 @@ export const OPENAI: Provider = {
   bare: { pattern: /^(?:(?:chat)?gpt-|o\d)[^\s/]*$/, shown: '`gpt-…` or `o3…`' },
   defaultModel: DEFAULT_GPT,
   prices: PRICES,
+  tiers: TIERS,
   contextWindows: CONTEXT_WINDOWS,
   // OpenAI's own models: 50 MB of files per request. Of compatible servers only images are known to work.
   filesTaken: (model) => ({

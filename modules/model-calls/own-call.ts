@@ -88,10 +88,10 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
 }
 
 /** The cost of a failed attempt: its usage until it broke off, otherwise nothing. */
-function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omit<OwnCallEnd, 'errorCode'> {
+function spentBy({ usage, tiers }: ModelError, { provider, model }: ResolvedModel): Omit<OwnCallEnd, 'errorCode'> {
   if (!usage) return { state: 'released', ...NOTHING };
   const tokensIn = promptTokens(usage);
-  const cost = costOf(provider, model, usage);
+  const cost = costOf(provider, model, { ...usage, tiers });
   return { state: stateFor(usage), tokensIn, tokensOut: usage.output, cost, usage };
 }
 

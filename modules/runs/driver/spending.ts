@@ -18,9 +18,9 @@ export function countSpending(
 }
 
 /** Usage and cost of an attempt that gave no answer, as fields of its event. */
-export function paidInVain(drive: Drive, { provider, model }: ResolvedModel, { usage }: ModelError) {
+export function paidInVain(drive: Drive, { provider, model }: ResolvedModel, { usage, tiers }: ModelError) {
   if (!usage) return {};
-  const cost = costOf(provider, model, usage);
+  const cost = costOf(provider, model, { ...usage, tiers });
   countSpending(drive.context, { model, usage, cost });
   drive.step.inVain = addSpent(drive.step.inVain, { tokens: tokensOf(usage), cost_usd: cost });
   return { provider, usage, cost_usd: cost };

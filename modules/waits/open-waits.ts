@@ -112,7 +112,9 @@ function wantedBy({ definition, node }: WaitingRun, tool: string, args: Record<s
 
 function timerUntil(text: string): Wanted {
   const isInstant = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text);
-  const ms = isInstant ? Date.parse(text) : Number.NaN;
+  // Parsed, the 30th of February would be a day of March.
+  const isDay = new Date(`${text.slice(0, 10)}T00:00Z`).toJSON()?.slice(0, 10) === text.slice(0, 10);
+  const ms = isInstant && isDay ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(ms)) return { fault: `Invalid arguments: /until: "${text}" is no RFC 3339 time.` };
   if (ms > Date.now() + LIMITS.waitSeconds * 1000) {
     return { fault: `Invalid arguments: /until: is more than ${LIMITS.waitSeconds} s away.` };

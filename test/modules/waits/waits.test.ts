@@ -235,12 +235,12 @@ describe('waits for webhooks and for the time', () => {
     await runIs(run, 'completed');
     assert.equal((await getRun(run)).output.message, 'done: up');
     const refused = await startRun(
-      'call sleep {"until":"tomorrow"} | call sleep {"until":"9999-01-01T00:00:00Z"} | call sleep {}',
+      'call sleep {"until":"tomorrow"} | call sleep {"until":"2026-02-30T00:00:00Z"} | call sleep {"until":"9999-01-01T00:00:00Z"} | call sleep {}',
     );
     await runIs(refused, 'completed');
     assert.match(
       (await getRun(refused)).output.message,
-      /no RFC 3339 time.*more than 31536000 s away.*Invalid arguments/,
+      /"tomorrow" is no RFC 3339 time.*-30T00:00:00Z" is no RFC 3339 time.*more than 31536000 s away.*Invalid arguments/,
     );
   });
 

@@ -1,9 +1,9 @@
 /** Options of every command that uses a service. */
 import { InvalidArgumentError, type Command } from 'commander';
-import { holdsInfinity } from '../../core/content.ts';
 import type { Client } from './client.ts';
 import { withClient } from './connect.ts';
 import { isUuid } from '../../lib/is-uuid.ts';
+import { losesDigits } from '../../lib/json-integers.ts';
 
 export interface Shared {
   url?: string;
@@ -117,7 +117,7 @@ export function jsonOrText(text: string): unknown {
   return parsed ? parsed.value : text;
 }
 
-/** Rejects numbers that would be sent differently than typed. */
+/** Rejects numbers that would be sent differently than typed, wherever they stand. */
 function parse(text: string): { value: unknown } | undefined {
   let value: unknown;
   try {
@@ -125,8 +125,7 @@ function parse(text: string): { value: unknown } | undefined {
   } catch {
     return undefined;
   }
-  const isOther = typeof value === 'number' && /^-?\d+$/.test(text.trim()) && !Number.isSafeInteger(value);
-  if (isOther || holdsInfinity(value)) {
+  if (losesDigits(text)) {
     throw new InvalidArgumentError('It has a number that would be changed: write it in quotes, as a text.');
   }
   return { value };

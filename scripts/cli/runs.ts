@@ -6,8 +6,20 @@ import { RUN_STATUSES } from '../../core/run-status.ts';
 import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, oneOf, someOf, time, withPage, withPlace, type Page, type Shared } from './options.ts';
+import {
+  connected,
+  id,
+  idOrExternal,
+  oneOf,
+  someOf,
+  time,
+  withPage,
+  withPlace,
+  type Page,
+  type Shared,
+} from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
+import { addRunOutput } from './run-output.ts';
 import { addRunTree } from './run-tree.ts';
 import { sayIfIdle } from './say-if-idle.ts';
 import { sayIfUnserved } from './say-if-unserved.ts';
@@ -39,7 +51,7 @@ export function addRuns(program: Command): void {
       someOf(...RUN_STATUSES),
     )
     .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
-    .option('--thread <id>', 'of one thread', id)
+    .option('--thread <id>', 'of one thread, by its id or ext:<external id>', idOrExternal)
     .action(list);
   withPlace(runs.command('show')).description('show a run').argument('<id>', 'the run', id).action(show);
   addRunTree(runs);
@@ -59,7 +71,7 @@ export function addRuns(program: Command): void {
     .option('--status <status>', 'failed (as a rule) or cancelled', oneOf('failed', 'cancelled'))
     .option('--error-code <code>', 'those that failed with it, such as provider_unavailable')
     .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
-    .option('--thread <id>', 'of one thread', id)
+    .option('--thread <id>', 'of one thread, by its id or ext:<external id>', idOrExternal)
     .option('--created-after <time>', 'created then or later, as in 2026-11-22T10:00:00Z', time)
     .option('--created-before <time>', 'created earlier than that', time)
     .option('--dry-run', 'only say which')
@@ -69,6 +81,7 @@ export function addRuns(program: Command): void {
     .argument('<id>', 'the run', id)
     .option('--after <seq>', 'only what comes after this place in its log')
     .action(follow);
+  addRunOutput(runs);
 }
 
 type Listing = Shared & Page & { status?: string; agent?: string; thread?: string };
@@ -153,6 +166,8 @@ interface Retried {
   more: boolean;
 }
 
+const FILTERS = '--status, --error-code, --agent, --thread, --created-after or --created-before';
+
 async function retry(runId: string | undefined, options: Retrying): Promise<void> {
   const { status, errorCode, agent, thread, createdAfter, createdBefore, dryRun } = options;
   const filter = {
@@ -167,6 +182,8 @@ async function retry(runId: string | undefined, options: Retrying): Promise<void
     if (others) throw new CommandError(EXIT.usage, 'Give either the id of a run or options, not both.');
     return retryOne(runId, options);
   }
+  const isNamed = [...Object.values(filter), agent].some((value) => value !== undefined);
+  if (!isNamed) throw new CommandError(EXIT.usage, `Say which: the id of a run, or ${FILTERS}.`);
   await connected(options, async (client) => {
     const of = agent === undefined ? filter : { ...filter, agent_id: await agentOf(client, agent) };
     const answer = await client.post<Retried>('/v1/runs/retry', { filter: of, ...(dryRun && { dry_run: true }) });
@@ -272,8 +289,7 @@ function showEvent(event: string, data: Record<string, unknown>): void {
   const tool = plain(text('tool'));
   if (event === 'message' || event === 'thought') return print(`${event}: ${plain(text('content'))}`);
   if (event === 'tool_call') return print(`call: ${tool} ${plain(JSON.stringify(data['input']))}`);
-  if (event === 'tool_result')
-    return print(`${text('status')}: ${tool} ${line(JSON.stringify(data['output'] ?? ''), 500)}`);
+  if (event === 'tool_result') return print(`${text('status')}: ${tool} ${resultOf(data)}`);
   if (event === 'approval') return print(`approval: ${plain(JSON.stringify(data))}`);
   if (event === 'status' && text('node') !== '')
     return print(`node: ${line(text('node'))} ${text('status')}`.trimEnd());
@@ -283,4 +299,14 @@ function showEvent(event: string, data: Record<string, unknown>): void {
     return print(`waits for its provider: ${line(why.message, 300)} (asked again at ${line(nextAt ?? '')})`);
   }
   print(`${event}: ${event === 'done' ? text('status') : pretty(data)}`);
+}
+
+function resultOf({
+  output,
+  output_ref: ref,
+  output_bytes: bytes,
+  tool_call_id: call,
+}: Record<string, unknown>): string {
+  if (typeof ref === 'string') return `(${String(bytes)} bytes: drover runs output ${String(call)})`;
+  return line(JSON.stringify(output ?? ''), 500);
 }

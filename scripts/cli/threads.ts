@@ -1,7 +1,7 @@
 /** `drover threads`: conversations with their messages and titles. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
-import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, idOrExternal, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Thread {
@@ -44,18 +44,20 @@ export function addThreads(program: Command): void {
     .action(list);
   withPage(threads.command('show'), { limit: 10, of: 'how many turns' })
     .description('show a thread and what was said last')
-    .argument('<id>', 'the thread', id)
+    .argument('<id>', 'the thread, by its id or ext:<external id>', idOrExternal)
     .action(show);
   withPlace(threads.command('title'))
     .description('give a thread a title')
-    .argument('<id>', 'the thread', id)
+    .argument('<id>', 'the thread, by its id or ext:<external id>', idOrExternal)
     .argument('<title>', 'what it is to be called')
     .action(async (thread: string, title: string, options: Shared) => {
-      const changed = await connected(options, (client) => client.patch<Thread>(`/v1/threads/${thread}`, { title }));
+      const changed = await connected(options, (client) => client.patch<Thread>(pathOf(thread), { title }));
       if (options.json) printJson(changed ?? {});
       else print(plain(changed?.title ?? title));
     });
 }
+
+const pathOf = (thread: string) => `/v1/threads/${encodeURIComponent(thread)}`;
 
 async function list({ agent, limit, cursor, ...options }: Shared & Page & { agent?: string }): Promise<void> {
   const answer = await connected(options, async (client) => {
@@ -79,12 +81,12 @@ async function list({ agent, limit, cursor, ...options }: Shared & Page & { agen
 
 async function show(thread: string, { limit, cursor, ...options }: Shared & Page): Promise<void> {
   const [found, said] = await connected(options, async (client) => [
-    await client.get<Thread>(`/v1/threads/${thread}`),
-    await client.get<Said>(`/v1/threads/${thread}/conversations`, { limit: String(limit), cursor }),
+    await client.get<Thread>(pathOf(thread)),
+    await client.get<Said>(`${pathOf(thread)}/conversations`, { limit: String(limit), cursor }),
   ]);
   if (options.json) return printJson({ ...found, ...said });
-  const { title, agent_id: agent, total_runs: runs, last_run_id: last, last_run_status: status } = found;
-  printFields({ thread, title: title === null ? null : line(title), agent, runs: String(runs), last, status });
+  const { id, title, agent_id: agent, total_runs: runs, last_run_id: last, last_run_status: status } = found;
+  printFields({ thread: id, title: title === null ? null : line(title), agent, runs: String(runs), last, status });
   for (const turn of said.conversations.toReversed()) {
     const cost = turn.cost.total_cost === null ? '' : `, ${turn.cost.total_cost} USD`;
     print(`\n#${turn.sequence_number} ${turn.started_at} ${turn.status}, ${turn.total_steps} steps${cost}`);

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { LIMITS } from '../../core/limits.ts';
 import { startDroverThread } from '../support/drover-command.ts';
 import { newName } from '../support/new-name.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const BIG = '9007199254740993';
 const NO_ID = '019a0000-0000-7000-8000-000000000001';
@@ -56,7 +58,59 @@ describe('drover, of the values it is given and shows', function () {
       ['workflows', 'run', 'Who?', '--agent', 'one', '--definition', file],
     ]) {
       const { code, err } = await there(...given);
-      assert.deepEqual([code, err.includes(`${file}: items.0.order is a number that would be changed`)], [2, true], err);
+      assert.deepEqual(
+        [code, err.includes(`${file}: items.0.order is a number that would be changed`)],
+        [2, true],
+        err,
+      );
+    }
+  });
+
+  /** A run on the thread with this name, once it is there. */
+  const runOn = async (thread: string, message: string) => {
+    const body = { thread_id: thread, input: { message } };
+    const { run_id } = await post(`/v1/agents/${await api.newAgent()}/runs`, body);
+    return String(run_id);
+  };
+  const ended = (run: string) =>
+    waitUntil('the run ends', async () => ['completed', 'failed'].includes((await read(run)).status));
+  const read = async (run: string) => (await api.call('GET', `/v1/runs/${run}`)).json;
+
+  it('says how large an output is that a stream leaves out, and prints it whole by the id of its call', async () => {
+    const run = await runOn(`ext:${newName('large')}`, 'call confirm {"what":"a"} | say done');
+    let waits: { type: string; tool_use_id: string }[] = [];
+    await waitUntil('the tool is asked for', async () => (waits = (await read(run)).waits ?? []).length > 0);
+    const content = `\u001b${'x'.repeat(LIMITS.shownOutputBytes)}`;
+    await post(`/v1/runs/${run}/resume`, { tool_results: [{ tool_use_id: waits[0]?.tool_use_id, content }] });
+    await ended(run);
+    const followed = await there('runs', 'follow', run);
+    const shown = /^succeeded: confirm \((\d+) bytes: drover runs output ([0-9a-f-]{36})\)$/m.exec(followed.out);
+    assert.ok(Number(shown?.[1]) > LIMITS.shownOutputBytes, followed.out.slice(0, 1000));
+    const { code, out } = await there('runs', 'output', shown?.[2] ?? '');
+    assert.deepEqual([code, out], [0, `\\u001b${content.slice(1)}\n`]);
+    const answer = JSON.parse((await there('runs', 'output', shown?.[2] ?? '', '--json')).out);
+    assert.deepEqual([answer.tool, answer.output], ['confirm', content]);
+  });
+
+  it('takes a thread by the name that its caller gave it', async () => {
+    const thread = `ext:${newName('customer/1')}`;
+    const run = await runOn(thread, 'say hello to Ada');
+    await ended(run);
+    const { thread_id: id } = await read(run);
+    const shown = await there('threads', 'show', thread);
+    assert.match(shown.out, new RegExp(`^thread +${id}\n[^]*hello to Ada`), shown.err);
+    assert.equal((await there('threads', 'title', thread, 'Of Ada')).out, 'Of Ada\n');
+    const listed = await there('runs', 'list', '--thread', thread);
+    assert.match(listed.out, new RegExp(`^${run} `, 'm'), listed.err);
+    const retried = await there('runs', 'retry', '--thread', thread, '--dry-run');
+    assert.deepEqual([retried.code, retried.out], [0, '0 would be retried.\n'], retried.err);
+    assert.equal((await there('threads', 'show', 'ext:')).code, 2);
+  });
+
+  it('retries nothing where nothing says which, and names the options', async () => {
+    for (const which of [[], ['--dry-run']]) {
+      const { code, err } = await there('runs', 'retry', ...which);
+      assert.deepEqual([code, /--status, --error-code, --agent, --thread, --created-/.test(err)], [2, true], err);
     }
   });
 });

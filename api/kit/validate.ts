@@ -71,7 +71,9 @@ function faultsOf(issue: Issue, prefix: readonly PropertyKey[]): Fault[] {
   if (issue.code === 'invalid_union' && issue.errors.some((branch) => branch.some(isMissing))) {
     return [{ path, message: 'is required' }];
   }
-  const branch = issue.code === 'invalid_union' ? closestBranch(issue.errors) : undefined;
+  // A union with words of its own says what all its alternatives are.
+  const hasOwnWords = issue.message !== 'Invalid input';
+  const branch = issue.code === 'invalid_union' && !hasOwnWords ? closestBranch(issue.errors) : undefined;
   if (branch) return branch.flatMap((inner) => faultsOf(inner, path));
   return [{ path, message: wording(issue) }];
 }

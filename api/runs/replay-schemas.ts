@@ -53,7 +53,8 @@ const message = z
 
 export const replayBody = z.strictObject({
   checkpoint_id: z
-    .union([z.uuid().toLowerCase(), z.literal('start')])
+    // Without `abort` zod tells the fault of the id alone, not the words of the union.
+    .union([z.uuid({ abort: true }).toLowerCase(), z.literal('start')], 'must be a UUID, or start')
     .describe("A checkpoint of the run, or `start`: before the run's first turn."),
   modified_state: z
     .strictObject({

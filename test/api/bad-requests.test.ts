@@ -51,6 +51,13 @@ describe('a bad request', () => {
       assertProblem(answer, 400, { path: 'body.checkpoint_id', message: /^is required$/ });
     });
 
+    it('with an id where a word will do, too, is 400 and names the word', async () => {
+      for (const checkpoint_id of ['nope', 7, null]) {
+        const answer = await api.call('POST', `/v1/runs/${newId()}/replay`, { body: { checkpoint_id } });
+        assertProblem(answer, 400, { path: 'body.checkpoint_id', message: /^must be a UUID, or start$/ });
+      }
+    });
+
     it('of the wrong type is 400 and says what was expected', async () => {
       assertProblem(await create({ body: { name: 7 } }), 400, { path: 'body.name', message: /expected string/ });
       assertProblem(await create({ body: [] }), 400, { path: 'body', message: /expected object/ });

@@ -13,6 +13,7 @@ import { DroverError, notFound } from '../../core/errors.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { rpcId } from '../kit/json-rpc-body.ts';
+import { publicOrigin } from '../kit/public-origin.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
@@ -84,7 +85,7 @@ const rpc = defineRoute({
   },
 });
 
-const urlOf = (ctx: ApiContext, agentId: string) => `${ctx.protocol}://${ctx.host}/a2a/${agentId}`;
+const urlOf = (ctx: ApiContext, agentId: string) => `${publicOrigin(ctx)}/a2a/${agentId}`;
 
 async function* frames(answers: AsyncIterable<object>, id: unknown): AsyncGenerator<string> {
   try {

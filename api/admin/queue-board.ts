@@ -4,6 +4,7 @@ import { forbidden, notFound } from '../../core/errors.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { authenticate } from '../kit/authenticate.ts';
+import { isOverTls } from '../kit/public-origin.ts';
 import { readText } from '../kit/read-text.ts';
 import type { ApiContext, Middleware } from '../kit/state.ts';
 import type { AppParts } from '../kit/route.ts';
@@ -110,7 +111,7 @@ function signOut(ctx: ApiContext): void {
 }
 
 function setCookie(ctx: ApiContext, value: string | null): void {
-  const secure = ctx.secure || ctx.get('x-forwarded-proto') === 'https';
+  const secure = isOverTls(ctx);
   // The library refuses `secure` cookies on an insecure connection, but behind a proxy only a header tells.
   ctx.cookies.secure = secure;
   ctx.cookies.set(COOKIE, value, {

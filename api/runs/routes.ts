@@ -12,6 +12,7 @@ import { readWaitingTasks } from '../../modules/workflows/read-workflows.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { agentIdParam, threadIdParam, threadOf } from '../kit/external-ids.ts';
+import { publicOrigin } from '../kit/public-origin.ts';
 import { metadataFilter } from '../kit/metadata-filter.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
@@ -137,7 +138,7 @@ const get = defineRunRoutes({
     const paths = await context.db.withTenant(caller.tenantId, (tx) =>
       webhookPaths(tx, context, { tenantId: caller.tenantId, id: row.id }),
     );
-    const urls = new Map([...paths].map(([id, path]) => [id, `${ctx.protocol}://${ctx.host}${path}`]));
+    const urls = new Map([...paths].map(([id, path]) => [id, `${publicOrigin(ctx)}${path}`]));
     return { status: 200, body: presentRun(row, urls) };
   },
 });

@@ -14,10 +14,16 @@ export interface TenantSettings {
   files?: { file_bytes?: number | undefined; total_bytes?: number | undefined } | undefined;
 }
 
+/** Takes the place of what it names; null in place of a group removes the group. */
+export type TenantSettingsChange = { [Group in keyof TenantSettings]: TenantSettings[Group] | null };
+
 export interface TenantRow {
+  id: string;
+  name: string;
   plan_tier: string;
   settings: TenantSettings;
   suspended: boolean;
+  created_at: Date;
 }
 
 /** Inserts a tenant unless it exists. Runs as the tenant itself. */
@@ -29,23 +35,40 @@ export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
   );
 }
 
-/** Changes the tenant of the transaction; given settings are replaced as a whole. Undefined if it does not exist. */
+const TENANT = 'id, name, plan_tier, settings, suspended_by is not null as suspended, created_at';
+
+/** Changes the tenant of the transaction; settings that are not named stay. Undefined if it does not exist. */
 export async function changeTenant(
   tx: Tx,
-  { planTier, settings }: Pick<NewTenant, 'planTier' | 'settings'>,
+  { planTier, settings = {} }: { planTier?: string | undefined; settings?: TenantSettingsChange | undefined },
 ): Promise<TenantRow | undefined> {
   const [row] = await tx.query<TenantRow>(
-    planTier === undefined && settings === undefined
-      ? `select ${TENANT} from tenants`
-      : `update tenants set plan_tier = coalesce($1, plan_tier), settings = settings || coalesce($2::jsonb, '{}') returning ${TENANT}`,
-    planTier === undefined && settings === undefined
-      ? []
-      : [planTier ?? null, settings === undefined ? null : JSON.stringify(settings)],
+    `update tenants set plan_tier = coalesce($1, plan_tier),
+       settings = settings - array(select key from jsonb_each($2)) || (
+         select coalesce(jsonb_object_agg(key, coalesce(settings -> key, '{}') || value), '{}')
+         from jsonb_each($2) where value <> 'null')
+     returning ${TENANT}`,
+    [planTier ?? null, JSON.stringify(settings)],
   );
   return row;
 }
 
-const TENANT = 'plan_tier, settings, suspended_by is not null as suspended';
+/** The tenant of the transaction. */
+export async function findTenant(tx: Tx): Promise<TenantRow | undefined> {
+  const [row] = await tx.query<TenantRow>(`select ${TENANT} from tenants`);
+  return row;
+}
+
+/** The tenants that the transaction sees, newest first; before them the default one, whose id has no time. */
+export async function listTenants(
+  tx: Tx,
+  { before, limit }: { before?: string | undefined; limit: number },
+): Promise<TenantRow[]> {
+  return tx.query<TenantRow>(
+    `select ${TENANT} from tenants where $1::uuid is null or id < $1 order by id desc limit $2`,
+    [before ?? null, limit],
+  );
+}
 
 /** Inserts a workspace unless it exists. */
 export async function insertWorkspace(tx: Tx, workspace: { id: string; tenantId: string; name: string }) {

@@ -1,14 +1,14 @@
 import type { Caller } from '../../core/caller.ts';
 import { forbidden, notFound } from '../../core/errors.ts';
 import type { Database } from '../../db/database.ts';
-import { asOtherTenant, changeTenant, type TenantRow, type TenantSettings } from '../../db/tenants.ts';
+import { asOtherTenant, changeTenant, type TenantRow, type TenantSettingsChange } from '../../db/tenants.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { requireTenant } from './read-tenants.ts';
 
 interface TenantChange {
   id: string;
   plan_tier?: string | undefined;
-  /** Each replaces the tenant's present value. */
-  settings?: TenantSettings | undefined;
+  settings?: TenantSettingsChange | undefined;
 }
 
 /**
@@ -17,13 +17,12 @@ interface TenantChange {
  */
 export async function updateTenant(db: Database, caller: Caller, change: TenantChange): Promise<TenantRow> {
   const { id, plan_tier, settings } = change;
-  if (id !== caller.tenantId && !caller.isOperator) throw notFound('This tenant');
-  const changes = plan_tier !== undefined || settings !== undefined;
-  if (changes && !caller.isOperator) throw forbidden('The operator sets plan tiers and rates.');
+  const before = await requireTenant(db, caller, id);
+  if (plan_tier === undefined && settings === undefined) return before;
+  if (!caller.isOperator) throw forbidden('The operator sets plan tiers and rates.');
   return db.withTenant(id, async (tx) => {
     const row = await changeTenant(tx, { planTier: plan_tier, settings });
     if (!row) throw notFound('This tenant');
-    if (!changes) return row;
     const entry = {
       action: 'tenant.updated' as const,
       target: ['tenant', id] as const,

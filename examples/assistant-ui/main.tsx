@@ -37,12 +37,15 @@ function Connect({ onConnect }: { onConnect: (to: Connection) => void }) {
     <form onSubmit={submit}>
       <input name="url" required defaultValue={given.get('url') ?? 'http://localhost:3000'} aria-label="Server" />
       <input name="agent" required defaultValue={given.get('agent') ?? ''} placeholder="Agent's id" />
-      <input name="thread" required defaultValue={given.get('thread') ?? crypto.randomUUID()} aria-label="Thread" />
+      <input name="thread" required defaultValue={given.get('thread') ?? newThread()} aria-label="Thread" />
       <input name="apiKey" type="password" required placeholder="Key, or token for the thread" />
       <button type="submit">Connect</button>
     </form>
   );
 }
+
+/** Not an id alone: a name has a token before anything was said on its thread. */
+const newThread = () => `chat-${crypto.randomUUID()}`;
 
 /** Asks Drover. The browser tells a page no more than that it has no answer. */
 async function reach(url: string, init: RequestInit): Promise<Response> {

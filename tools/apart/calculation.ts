@@ -5,7 +5,7 @@ import type { MathJsInstance, MathNode } from 'mathjs';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { toolError } from '../builtin/builtin-type.ts';
 import { isTimeLimit, runBounded } from '../run-bounded.ts';
-import type { ApartAnswer } from './child.ts';
+import type { ApartAnswer } from './apart-answer.ts';
 
 export interface Calculation {
   expression: string;

@@ -1,4 +1,5 @@
 /** The program of the child processes of `evaluate-apart.ts`: one evaluation after the other. */
+import type { ApartAnswer } from './apart-answer.ts';
 import { calculateWithin, type Calculation } from './calculation.ts';
 import { evaluateExpression, type Expression } from './jsonata.ts';
 
@@ -9,9 +10,6 @@ export interface ApartRequest {
   work: ApartWork;
   limitMs: number;
 }
-
-/** The result as JSON, or the fault. */
-export type ApartAnswer = { json: string } | { fault: 'too-slow' | 'failed'; message: string };
 
 const evaluate = async ({ work, limitMs }: ApartRequest): Promise<ApartAnswer> =>
   'jsonata' in work ? evaluateExpression(work.jsonata, limitMs) : calculateWithin(work.calculation, limitMs);

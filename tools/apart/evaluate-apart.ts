@@ -8,7 +8,8 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createOneByOne } from '../../lib/one-by-one.ts';
-import type { ApartAnswer, ApartRequest, ApartWork } from './child.ts';
+import type { ApartAnswer } from './apart-answer.ts';
+import type { ApartRequest, ApartWork } from './child.ts';
 import { messageOf } from './message-of.ts';
 
 const MAX_MS = 1000;

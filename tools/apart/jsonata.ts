@@ -3,7 +3,7 @@ import jsonata from 'jsonata';
 import { LIMITS } from '../../core/limits.ts';
 import { holdsMoreValues } from '../../lib/json-size.ts';
 import { isTimeLimit, runBounded } from '../run-bounded.ts';
-import type { ApartAnswer } from './child.ts';
+import type { ApartAnswer } from './apart-answer.ts';
 import { messageOf } from './message-of.ts';
 
 const MAX_STACK = 400;

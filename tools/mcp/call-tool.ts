@@ -117,13 +117,13 @@ async function request(
     if (resource !== undefined) {
       const read = { method: 'resources/read' as const, params: { uri: resource, ...meta } };
       const send = (signal: AbortSignal) => connection.client.request(read, ReadResourceResultSchema, options(signal));
-      return { kind: 'succeeded', ...readContents(await overStreams(send, deadline.signal)) };
+      return { kind: 'succeeded', ...readContents(await overStreams(send, deadline, connection.silenceMs)) };
     }
     // Not `client.callTool`: it throws away the answer of an effect whose output does not fit its schema. The
     // deadline's signal sends MCP's cancellation; the SDK's own limit is set so high that it never fires.
     const call = { method: 'tools/call' as const, params: { name, arguments: attempt.arguments, ...meta } };
     const send = (signal: AbortSignal) => connection.client.request(call, CallToolResultSchema, options(signal));
-    return outcomeOf(await overStreams(send, deadline.signal), checkOutput);
+    return outcomeOf(await overStreams(send, deadline, connection.silenceMs), checkOutput);
   } catch (error) {
     return failed(error, connection, deadline);
   }

@@ -4,10 +4,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { digestOf } from '../../core/ids.ts';
-import type { Egress } from '../egress.ts';
 import { createFailedStarts } from './failed-starts.ts';
 import { MESSAGE_LIMITS } from './message-limits.ts';
-import { createRemoteTransport, outsideOfRequests } from './remote-transport.ts';
+import { createRemoteTransport, outsideOfRequests, type RemoteOptions, type SilenceMs } from './remote-transport.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 import type { McpServer } from './server.ts';
 
@@ -28,6 +27,7 @@ export interface McpConnection {
   sentTooMuch(): boolean;
   /** Whether requests belong to a session, which the server may forget. */
   hasSession: boolean;
+  silenceMs: SilenceMs;
   /** The end of what the process wrote to its standard error. */
   lastWords(): string;
 }
@@ -45,8 +45,7 @@ export interface McpPool {
   close(): Promise<void>;
 }
 
-interface McpPoolOptions {
-  egress: Egress;
+interface McpPoolOptions extends RemoteOptions {
   /** How long an unused connection is kept; five minutes by default. */
   idleMs?: number | undefined;
   startTimeoutMs?: number | undefined;
@@ -155,7 +154,7 @@ interface ConnectOptions extends McpPoolOptions {
 }
 
 async function connect(target: McpTarget, options: ConnectOptions): Promise<Entry> {
-  const { transport, failure, lastWords, endSession, ...told } = transportOf(target.server, options.egress);
+  const { transport, failure, lastWords, silenceMs, endSession, ...told } = transportOf(target.server, options);
   const client = new Client({ name: 'drover', version: '1.0.0' });
   let entry: Entry | undefined;
   let closed = false;
@@ -196,7 +195,7 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
   const hasSession = target.server.type === 'mcp_sse' || transport.sessionId !== undefined;
   const flags = { closed: () => closed, sentTooMuch: () => alone && (sentTooMuch || told.sentTooMuch()), hasSession };
   const { key, forget } = options;
-  entry = { key, forget, users: 0, startedAtMs: performance.now(), client, end, lastWords, ...flags };
+  entry = { key, forget, users: 0, startedAtMs: performance.now(), client, end, lastWords, silenceMs, ...flags };
   return entry;
 }
 
@@ -204,15 +203,20 @@ interface AnyTransport {
   transport: Transport;
   failure: () => Error | undefined;
   sentTooMuch: () => boolean;
+  silenceMs: SilenceMs;
   lastWords: () => string;
   endSession: () => Promise<void>;
 }
 
-function transportOf(server: McpServer, egress: Egress): AnyTransport {
-  if (server.type !== 'mcp_stdio') {
-    return { ...createRemoteTransport(server, egress, MESSAGE_LIMITS), lastWords: () => '' };
-  }
+function transportOf(server: McpServer, options: RemoteOptions): AnyTransport {
+  if (server.type !== 'mcp_stdio') return { ...createRemoteTransport(server, options), lastWords: () => '' };
   const { transport, stderr } = createStdioTransport(server, MESSAGE_LIMITS);
-  const nothing = { failure: () => undefined, sentTooMuch: () => false, endSession: async () => undefined };
-  return { ...nothing, transport, lastWords: stderr };
+  return {
+    transport,
+    failure: () => undefined,
+    sentTooMuch: () => false,
+    silenceMs: () => undefined,
+    lastWords: stderr,
+    endSession: async () => undefined,
+  };
 }

@@ -3,11 +3,14 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { SSEClientTransport, SseError } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport, StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { Deadline } from '../../lib/deadline.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
+import { LONGEST_TIMER_MS } from '../../lib/start-timer.ts';
 import { EgressError } from '../egress-error.ts';
 import type { Egress } from '../egress.ts';
 import { retryAfter } from '../retry-after.ts';
-import type { MessageLimits } from './message-limits.ts';
+import { noticeRetry } from './notice-retry.ts';
+import { MESSAGE_LIMITS } from './message-limits.ts';
 import type { McpServer } from './server.ts';
 
 type RemoteServer = Extract<McpServer, { type: 'mcp_http' | 'mcp_sse' }>;
@@ -18,15 +21,30 @@ interface RemoteTransport {
   failure: () => EgressError | undefined;
   /** True if the session's stream broke off because a message exceeded the limit. */
   sentTooMuch: () => boolean;
+  silenceMs: SilenceMs;
   /** Ends the session at the server, if it has one; never throws. */
   endSession: () => Promise<void>;
 }
 
-/** Until an answer's headers arrive; what follows them may take longer. */
+export interface RemoteOptions {
+  egress: Egress;
+  /** Until an answer's headers arrive; a minute by default. Requests `overStreams` have their own deadline. */
+  headersMs?: number | undefined;
+  /** How long a request goes on without an open stream, beyond the `retry` that the server asks for; 5 s by default. */
+  silenceMs?: number | undefined;
+}
+
+/**
+ * How long a request goes on without an open stream of its own to bring its answer: the SDK may resume one. Undefined
+ * where the answer comes in a stream of the connection, which closes with it.
+ */
+export type SilenceMs = () => number | undefined;
+
 const HEADERS_MS = 60_000;
 const END_SESSION_MS = 2000;
-/** How long a request goes on without an open stream to bring its answer: the SDK may resume one. */
 const SILENCE_MS = 5000;
+/** A request's own deadline comes first, since it tells the server. */
+const AFTER_DEADLINE_MS = 1000;
 
 /** The request that a connection belongs to: the SDK opens and resumes several without saying for which request. */
 const current = new AsyncLocalStorage<RequestStreams>();
@@ -44,6 +62,7 @@ export class BusyError extends StreamableHTTPError {
 const BUSY_STATUSES = [429, 503];
 
 interface RequestStreams {
+  deadline: Deadline;
   signal: AbortSignal;
   opened: () => void;
   ended: (fault?: EgressError) => void;
@@ -54,12 +73,54 @@ export function outsideOfRequests(work: () => void): void {
   current.exit(work);
 }
 
+/** What a connection has learnt from its server's answers. */
+interface Heard {
+  failure?: EgressError;
+  tooMuch?: true;
+  retryMs: number;
+}
+
 /** Makes the transport of a server; sends nothing yet. The SDK follows redirects only within its origin. */
-export function createRemoteTransport(server: RemoteServer, egress: Egress, most: MessageLimits): RemoteTransport {
-  let failure: EgressError | undefined;
-  let tooMuch = false;
+export function createRemoteTransport(server: RemoteServer, options: RemoteOptions): RemoteTransport {
+  const heard: Heard = { retryMs: 0 };
+  const { silenceMs = SILENCE_MS } = options;
+  const url = new URL(server.endpoint);
+  const sdkOptions = {
+    fetch: guardedFetch(server, options, heard),
+    requestInit: { headers: { ...server.headers } },
+  };
+  if (server.type === 'mcp_sse') {
+    const transport = new SSEClientTransport(url, sdkOptions);
+    return {
+      transport: endingWithItsStream(transport),
+      failure: () => heard.failure,
+      sentTooMuch: () => heard.tooMuch ?? false,
+      silenceMs: () => undefined,
+      endSession: async () => undefined,
+    };
+  }
+  const transport = new StreamableHTTPClientTransport(url, sdkOptions);
+  const endSession = async () => {
+    const timer = setTimeout(() => void transport.close(), END_SESSION_MS);
+    await transport.terminateSession().catch(() => undefined);
+    clearTimeout(timer);
+  };
+  return {
+    transport,
+    failure: () => heard.failure,
+    sentTooMuch: () => false,
+    silenceMs: () => heard.retryMs + silenceMs,
+    endSession,
+  };
+}
+
+function guardedFetch(
+  server: RemoteServer,
+  { egress, headersMs = HEADERS_MS }: RemoteOptions,
+  heard: Heard,
+): FetchLike {
   const { origin } = new URL(server.endpoint);
-  const guarded: FetchLike = async (url, init = {}) => {
+  return async (url, init = {}) => {
     if (new URL(url).origin !== origin) {
       // Its headers may hold a secret, and are for its own origin.
       throw new EgressError('refused', 'the server leads to another origin', { sent: true });
@@ -71,7 +132,7 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
     streams?.opened();
     const onEnd = (fault?: EgressError) => {
       release();
-      tooMuch ||= server.type === 'mcp_sse' && fault?.code === 'too-large';
+      if (server.type === 'mcp_sse' && fault?.code === 'too-large') heard.tooMuch = true;
       streams?.ended(fault);
     };
     const { method = 'GET' } = init;
@@ -80,35 +141,19 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
         method,
         headers: Object.fromEntries(new Headers(init.headers)),
         body: typeof init.body === 'string' ? init.body : undefined,
-        ...most,
-        timeoutMs: HEADERS_MS,
+        ...MESSAGE_LIMITS,
+        // An answer in JSON has its headers only once the work is done.
+        timeoutMs: streams && method === 'POST' ? streams.deadline.remainingMs() + AFTER_DEADLINE_MS : headersMs,
         signal,
         onEnd,
       });
-      return method === 'POST' ? await takenBy(response) : response;
+      const taken = method === 'POST' ? await takenBy(response) : response;
+      return noticeRetry(taken, (ms) => (heard.retryMs = ms));
     } catch (error) {
-      if (error instanceof EgressError) failure = error;
+      if (error instanceof EgressError) heard.failure = error;
       throw error;
     }
   };
-  const url = new URL(server.endpoint);
-  const options = { fetch: guarded, requestInit: { headers: { ...server.headers } } };
-  if (server.type === 'mcp_sse') {
-    const transport = new SSEClientTransport(url, options);
-    return {
-      transport: endingWithItsStream(transport),
-      failure: () => failure,
-      sentTooMuch: () => tooMuch,
-      endSession: async () => undefined,
-    };
-  }
-  const transport = new StreamableHTTPClientTransport(url, options);
-  const endSession = async () => {
-    const timer = setTimeout(() => void transport.close(), END_SESSION_MS);
-    await transport.terminateSession().catch(() => undefined);
-    clearTimeout(timer);
-  };
-  return { transport, failure: () => failure, sentTooMuch: () => false, endSession };
 }
 
 /** The answer, unless it says that the request was not taken: throws `BusyError`. */
@@ -131,14 +176,27 @@ function endingWithItsStream(transport: SSEClientTransport): Transport {
  * with `EgressError`: `lost` if the streams ended without an answer, `too-large` if one exceeded the limit, as a retry
  * would.
  */
-export async function overStreams<T>(send: (signal: AbortSignal) => Promise<T>, caller: AbortSignal): Promise<T> {
+export async function overStreams<T>(
+  send: (signal: AbortSignal) => Promise<T>,
+  deadline: Deadline,
+  silenceMs: SilenceMs,
+): Promise<T> {
   const silence = new AbortController();
   const done = new AbortController();
-  const { signal, release } = linkSignals(caller, silence.signal);
+  const { signal, release } = linkSignals(deadline.signal, silence.signal);
   let open = 0;
   let tooMuch: EgressError | undefined;
   let timer: NodeJS.Timeout | undefined;
+  // The end of a stream may be known before its last `retry`.
+  const waitInSilence = (waitedMs: number) => {
+    const mostMs = silenceMs();
+    if (mostMs === undefined || done.signal.aborted) return;
+    const leftMs = mostMs - waitedMs;
+    if (leftMs > 0) timer = setTimeout(waitInSilence, Math.min(leftMs, LONGEST_TIMER_MS), mostMs);
+    else silence.abort();
+  };
   const streams: RequestStreams = {
+    deadline,
     signal: done.signal,
     opened: () => {
       open += 1;
@@ -149,13 +207,13 @@ export async function overStreams<T>(send: (signal: AbortSignal) => Promise<T>, 
       if (fault?.code === 'too-large') {
         tooMuch = fault;
         silence.abort();
-      } else if (open === 0) timer = setTimeout(() => silence.abort(), SILENCE_MS);
+      } else if (open === 0) waitInSilence(0);
     },
   };
   try {
     return await current.run(streams, () => send(signal));
   } catch (error) {
-    if (!silence.signal.aborted || caller.aborted) throw error;
+    if (!silence.signal.aborted || deadline.signal.aborted) throw error;
     if (tooMuch) throw tooMuch;
     throw new EgressError('lost', 'the server ended its answer before it had given one', { sent: true, cause: error });
   } finally {

@@ -84,7 +84,7 @@ const KINDS: Partial<Record<EventType, { work: Work; outcome: string }>> = {
 
 /** Failures of calls with Drover's own message; other messages are content, which is not logged. */
 const OWN_WORDS =
-  /^(egress-.*|server-.*|secret-.*|secrets|session|timeout|aborted|interrupted|stopped|denied|internal|not_sent|not-allowed|unknown-.*|output-too-large|bad-output|bad-answer|no_answer|no_webhook|client_timeout)$/;
+  /^(egress-.*|server-.*|secret-.*|secrets|timeout|aborted|interrupted|stopped|denied|internal|not_sent|not-allowed|unknown-.*|output-too-large|bad-output|bad-answer|no_answer|no_webhook|client_timeout)$/;
 const CAUSE_CHARS = 500;
 
 function causeOf(work: Work, { code, message }: { code: string; message: string }): string | undefined {

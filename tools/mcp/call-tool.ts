@@ -1,6 +1,5 @@
 /** Calls tools and reads resources of MCP servers, over any transport (spec 2025-11-25). */
 import { messageOf, type FieldError } from '../../core/errors.ts';
-import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CallToolResultSchema,
   ErrorCode,
@@ -15,6 +14,7 @@ import { LONGEST_TIMER_MS } from '../../lib/start-timer.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { ServerBackOffError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
+import { isSessionGone, statusOf } from './refusals.ts';
 import { readContents, readResult, textOfBlocks } from './result-parts.ts';
 import { BusyError, overStreams } from './remote-transport.ts';
 
@@ -35,8 +35,12 @@ export async function callMcpTool(call: McpCall, attempt: ToolAttempt, pool: Mcp
   const deadline = startDeadline(attempt.timeoutMs, attempt.signal);
   try {
     const outcome = await callOnce(call, { attempt, deadline }, pool);
-    // The server refused the request with its session, so nothing has happened yet.
-    return outcome === 'session-gone' ? unknownSession(await callOnce(call, { attempt, deadline }, pool)) : outcome;
+    if (outcome.kind !== 'session-gone') return outcome;
+    // The server refused the request with its session, so nothing has happened yet. What it refuses in the next one, too,
+    // is the call.
+    pool.discard(outcome.connection);
+    const again = await callOnce(call, { attempt, deadline }, pool);
+    return again.kind === 'session-gone' ? again.refusal : again;
   } finally {
     deadline.clear();
   }
@@ -47,23 +51,23 @@ interface Running {
   deadline: Deadline;
 }
 
-type Answered = ToolOutcome | 'session-gone';
+interface SessionGone {
+  kind: 'session-gone';
+  connection: McpConnection;
+  /** The outcome if it was not for the session. */
+  refusal: ToolOutcome;
+}
+
+type Answered = ToolOutcome | SessionGone;
 
 async function callOnce(call: McpCall, running: Running, pool: McpPool): Promise<Answered> {
   const connection = await acquire(call.target, running.deadline, pool);
   if ('kind' in connection) return connection;
   try {
-    const outcome = await request(connection, call, running);
-    if (outcome === 'session-gone') pool.discard(connection);
-    return outcome;
+    return await request(connection, call, running);
   } finally {
     pool.release(connection);
   }
-}
-
-function unknownSession(outcome: Answered): ToolOutcome {
-  if (outcome !== 'session-gone') return outcome;
-  return { kind: 'unreached', code: 'session', message: "The tool's server does not keep its sessions." };
 }
 
 async function acquire(target: McpTarget, deadline: Deadline, pool: McpPool): Promise<McpConnection | ToolOutcome> {
@@ -175,7 +179,10 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   if (error instanceof BusyError) {
     return { kind: 'unreached', code: `http-${status}`, message: error.message, quotes: true, ...pauseOf(error) };
   }
-  if (status > 0) return refused(status, messageOf(error), connection);
+  if (status > 0) {
+    const refusal = refused(status, messageOf(error));
+    return isSessionGone(error, connection) ? { kind: 'session-gone', connection, refusal } : refusal;
+  }
   if (error instanceof McpError) return mcpFailure(error, connection);
   if (error instanceof Error && error.message === 'Not connected') {
     return { kind: 'unreached', code: 'server-gone', message: "The tool's server had ended before the call." };
@@ -185,18 +192,9 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   return { kind: 'error', origin: 'drover', code: 'bad-answer', message };
 }
 
-/** The HTTP status with which a server refused a request; 0 if there is none. The old transport has it only in the text. */
-function statusOf(error: unknown): number {
-  if (error instanceof StreamableHTTPError) return error.code ?? 0;
-  const [, status] = /^Error POSTing to endpoint \(HTTP (\d{3})\)/.exec(messageOf(error)) ?? [];
-  return Number(status ?? 0);
-}
-
 const LOST_STATUSES = [408, 425, 502, 503, 504];
 
-function refused(status: number, message: string, connection: McpConnection): Answered {
-  // 404 by the specification; many servers, such as the reference implementation, answer 400 and say why.
-  if (connection.hasSession && (status === 404 || (status === 400 && /session/i.test(message)))) return 'session-gone';
+function refused(status: number, message: string): ToolOutcome {
   const code = `http-${status}`;
   if (status === 429) return { kind: 'unreached', code, message, quotes: true };
   return LOST_STATUSES.includes(status)

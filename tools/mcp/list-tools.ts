@@ -7,6 +7,7 @@ import { categoryFrom } from '../../core/tool-categories.ts';
 import { bytesOf } from '../../core/tool-output.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
 import { uniqueName } from '../unique-name.ts';
+import { isSessionGone } from './refusals.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
 import type { McpConnection, McpPool } from './pool.ts';
@@ -59,21 +60,26 @@ export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Prom
 }
 
 async function listTools(
-  { tenantId, server, secrets, onToolsChanged }: McpServerToList,
+  wanted: McpServerToList,
   pool: McpPool,
+  isNewSession = false,
 ): Promise<{ name: string; tools: Named[] }> {
-  const refuse = (what: string) => (error: unknown) => {
-    throw impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
-  };
-  const running = await pool
-    .acquire({ tenantId, server: withSecrets(server, secrets), onToolsChanged })
-    .catch(refuse(server.type === 'mcp_stdio' ? 'did not start' : 'could not be connected to'));
+  const { tenantId, server, secrets, onToolsChanged } = wanted;
+  const refusal = (what: string, error: unknown) =>
+    impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
+  const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
+  const running = await pool.acquire(target).catch((error: unknown) => {
+    throw refusal(server.type === 'mcp_stdio' ? 'did not start' : 'could not be connected to', error);
+  });
   try {
-    const tools = await allPages(running).catch(refuse('did not list its tools'));
-    return { name: running.client.getServerVersion()?.name ?? '', tools };
+    return { name: running.client.getServerVersion()?.name ?? '', tools: await allPages(running) };
+  } catch (error) {
+    if (isNewSession || !isSessionGone(error, running)) throw refusal('did not list its tools', error);
+    pool.discard(running);
   } finally {
     pool.release(running);
   }
+  return listTools(wanted, pool, true);
 }
 
 async function allPages(server: McpConnection): Promise<Named[]> {

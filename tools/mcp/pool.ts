@@ -39,7 +39,10 @@ export interface McpPool {
    */
   acquire(target: McpTarget): Promise<McpConnection>;
   release(connection: McpConnection): void;
-  /** Drops a connection that the server no longer knows; the next `acquire` opens another. May be called more than once. */
+  /**
+   * Drops a connection that the server no longer knows; the next `acquire` opens another. It ends once its other users
+   * have released it, since the server may still answer them. May be called more than once.
+   */
   discard(connection: McpConnection): void;
   /** Closes every connection and waits for its process to end: end of input, SIGTERM, SIGKILL, two seconds apart. */
   close(): Promise<void>;
@@ -67,6 +70,7 @@ interface Entry extends McpConnection {
   forget: () => void;
   end: () => Promise<void>;
   isStopped?: true;
+  isDiscarded?: true;
   idleTimer?: NodeJS.Timeout | undefined;
 }
 
@@ -74,14 +78,13 @@ interface Entry extends McpConnection {
 export function createMcpPool(options: McpPoolOptions): McpPool {
   const entries = new Map<string, Promise<Entry>>();
   const failed = createFailedStarts(options.backoffMs ?? BACKOFF_MS);
-  const closing = new Set<Promise<void>>();
+  const endings = createEndings();
   let shut = false;
 
-  const stop = (entry: Entry): void => stopOnce(entry, closing);
   const startIdling = (entry: Entry): void => {
     clearTimeout(entry.idleTimer);
     if (!entry.closed() && !entry.isStopped)
-      entry.idleTimer = setTimeout(stop, options.idleMs ?? IDLE_MS, entry).unref();
+      entry.idleTimer = setTimeout(endings.stop, options.idleMs ?? IDLE_MS, entry).unref();
   };
   const open = (key: string, target: McpTarget): Promise<Entry> => {
     // A stopped server may end long after its successor under the same key has started.
@@ -124,27 +127,50 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
       entry.users -= 1;
       // A server that has run for a while and is still alive has not failed.
       if (!entry.closed() && performance.now() - entry.startedAtMs > STEADY_MS) failed.forget(entry.key);
-      if (entry.users === 0) startIdling(entry);
+      if (entry.users > 0) return;
+      if (entry.isDiscarded) endings.stop(entry);
+      else startIdling(entry);
     },
-    discard: (connection) => stop(connection as Entry),
+    discard: (connection) => endings.discard(connection as Entry),
     async close() {
       shut = true;
       const started = await Promise.allSettled(entries.values());
-      for (const result of started) if (result.status === 'fulfilled') stop(result.value);
-      await Promise.all(closing);
+      for (const result of started) if (result.status === 'fulfilled') endings.stop(result.value);
+      await endings.stopAll();
     },
   };
 }
 
-/** May be called repeatedly; `closing` has the connections that are ending. */
-function stopOnce(entry: Entry, closing: Set<Promise<void>>): void {
-  clearTimeout(entry.idleTimer);
-  if (entry.isStopped) return;
-  entry.isStopped = true;
-  entry.forget();
-  const stopped = entry.end().catch(() => undefined);
-  closing.add(stopped);
-  void stopped.finally(() => closing.delete(stopped));
+/** How connections end; each function may be called repeatedly. */
+function createEndings() {
+  const closing = new Set<Promise<void>>();
+  /** Those that still have users. */
+  const discarded = new Set<Entry>();
+  const stop = (entry: Entry): void => {
+    clearTimeout(entry.idleTimer);
+    if (entry.isStopped) return;
+    entry.isStopped = true;
+    discarded.delete(entry);
+    entry.forget();
+    const stopped = entry.end().catch(() => undefined);
+    closing.add(stopped);
+    void stopped.finally(() => closing.delete(stopped));
+  };
+  return {
+    stop,
+    /** Stops it once it has no users. */
+    discard(entry: Entry): void {
+      entry.isDiscarded = true;
+      entry.forget();
+      if (entry.users === 0) stop(entry);
+      else if (!entry.isStopped) discarded.add(entry);
+    },
+    /** Stops those that are discarded, and waits for all that end. */
+    async stopAll(): Promise<void> {
+      for (const entry of discarded) stop(entry);
+      await Promise.all(closing);
+    },
+  };
 }
 
 interface ConnectOptions extends McpPoolOptions {

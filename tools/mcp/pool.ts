@@ -44,7 +44,7 @@ export interface McpPool {
    * have released it, since the server may still answer them. May be called more than once.
    */
   discard(connection: McpConnection): void;
-  /** Closes every connection and waits for its process to end: end of input, SIGTERM, SIGKILL, two seconds apart. */
+  /** Closes every connection and waits for its process to end: end of input, SIGTERM, SIGKILL, a second apart. */
   close(): Promise<void>;
 }
 

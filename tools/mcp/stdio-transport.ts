@@ -10,8 +10,8 @@ import type { McpServer } from './server.ts';
 
 type StdioServer = Extract<McpServer, { type: 'mcp_stdio' }>;
 
-/** Pauses between the end of its input, SIGTERM and SIGKILL. */
-const PATIENCE_MS = 2000;
+/** Pauses between the end of its input, SIGTERM and SIGKILL: together less than a process has for closing. */
+const PATIENCE_MS = 1000;
 /** Far more than is shown, so that the cut never hides a part of a secret from redaction. */
 const STDERR_CHARS = LIMITS.secretBytes + 10_000;
 
@@ -65,15 +65,31 @@ export function createStdioTransport(
   return { transport, stderr: () => stderr.trim() };
 }
 
-/** Starts the program as leader of a process group, which is killed once the leader has ended. */
+const leaders = new Set<ChildProcessWithoutNullStreams>();
+
+/** At the exit of this process: a stop may have had less time than a program takes to end. */
+function killAll(): void {
+  for (const leader of leaders) signalGroup(leader, 'SIGKILL');
+}
+
+/** Starts the program as leader of a process group, which is killed once the leader, or this process, has ended. */
 function spawnLeader({ command, args = [], env }: StdioServer): ChildProcessWithoutNullStreams {
   const leader = spawn(command, [...args], {
     env: { ...getDefaultEnvironment(), LANG: 'C.UTF-8', ...env },
     stdio: 'pipe',
     detached: true,
   });
+  if (leaders.size === 0) process.on('exit', killAll);
+  leaders.add(leader);
+  const forget = () => {
+    leaders.delete(leader);
+    if (leaders.size === 0) process.off('exit', killAll);
+  };
   // On `exit`, not `close`: descendants keep the streams open.
-  return leader.on('exit', () => signalGroup(leader, 'SIGKILL'));
+  return leader.on('error', forget).on('exit', () => {
+    signalGroup(leader, 'SIGKILL');
+    forget();
+  });
 }
 
 function listen(

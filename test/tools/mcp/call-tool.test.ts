@@ -231,7 +231,9 @@ describe('callMcpTool', () => {
   it('leaves no process behind when it is closed, not even one that listens to nothing', async () => {
     const plain = await pidOf();
     const deaf = await pidOf({ env: { ODD_LOG: logFile(), ODD_DEAF: '1' } });
+    const sinceMs = performance.now();
     await pool.close();
+    assert.ok(performance.now() - sinceMs < 3500, 'within the time that a process has for closing');
     assert.match(logged(), /deaf to SIGTERM/);
     await waitUntil('both are gone', () => !isAlive(plain) && !isAlive(deaf));
     assert.equal(briefly(await call('text')), 'unreached server-start');
@@ -297,22 +299,33 @@ describe('callMcpTool', () => {
     await patient.close();
   });
 
-  it('leaves no process behind when we are killed', async () => {
+  /** A process of ours that has started a server, as its program. */
+  const startParent = async (variables: Record<string, string>, atEnd = '') => {
     const script = `
       import { createEgress } from '${await compiledOf('tools/egress.ts')}';
       import { createMcpPool } from '${await compiledOf('tools/mcp/pool.ts')}';
-      const server = { type: 'mcp_stdio', ...${JSON.stringify(ODD_SERVER)}, env: { ODD_LOG: ${JSON.stringify(logFile())} } };
+      const server = { type: 'mcp_stdio', ...${JSON.stringify(ODD_SERVER)}, env: ${JSON.stringify(variables)} };
       const pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
       await pool.acquire({ tenantId: 't', server });
+      ${atEnd}
     `;
-    const parent = spawn(process.execPath, ['--input-type=module', '--eval', script], {
-      stdio: 'inherit',
-    });
+    return spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: 'inherit' });
+  };
+  const startedPid = () => Number(/started (\d+)/.exec(logged())?.[1]);
+
+  it('leaves no process behind when we are killed', async () => {
+    const parent = await startParent({ ODD_LOG: logFile() });
     await waitUntil('the server has started', () => logged().includes('started'));
-    const pid = Number(/started (\d+)/.exec(logged())?.[1]);
+    const pid = startedPid();
     assert.ok(isAlive(pid));
     parent.kill('SIGKILL');
     await once(parent, 'exit');
     await waitUntil('the server has gone too', () => !isAlive(pid));
+  });
+
+  it('leaves no process behind when we end, not even one that listens to nothing and was not waited for', async () => {
+    const parent = await startParent({ ODD_LOG: logFile(), ODD_DEAF: '1' }, 'void pool.close(); process.exit(0);');
+    await once(parent, 'exit');
+    await waitUntil('the server has gone too', () => !isAlive(startedPid()));
   });
 });

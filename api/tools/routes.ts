@@ -3,7 +3,6 @@ import { impossible } from '../../core/errors.ts';
 import { executeTool } from '../../modules/tool-calls/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
 import { askServer, findImportedServer, importTools } from '../../modules/tools-registry/import-tools.ts';
-import { chooseTools } from '../../modules/tools-registry/choose-tools.ts';
 import { listAllTools, parseFilter, requireTool } from '../../modules/tools-registry/read-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
@@ -201,9 +200,8 @@ const importAll = defineRoute({
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
     const found = await askServer(context, caller, { server, trusted });
-    const { tools, skipped } = chooseTools(found, choice);
     return idempotently(context, idempotency, async (tx) => {
-      const rows = await importTools(tx, caller, tools);
+      const { rows, skipped } = await importTools(tx, caller, { found, choice });
       const place = await findImportedServer(tx, found[0]?.transport ?? server);
       const named = choice.name === undefined ? place : { ...place, name: choice.name };
       return {

@@ -5,15 +5,17 @@ import { newId } from '../../lib/new-id.ts';
 import { nextMinor } from '../../core/semver.ts';
 import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
-import { lockTool, publishToolVersion } from '../../db/tools.ts';
+import { listToolsOver, lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { findToolServerAt, isToolServerSuspended } from '../../db/tool-servers.ts';
-import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
+import type { ToolTransport } from '../../core/tool.ts';
 import type { ImportedTool, ServerIdentity } from '../../tools/transport-kind.ts';
-import { identityOf, locateTool } from '../../tools/transports.ts';
+import { identityOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkSecrets } from './check-secrets.ts';
+import { chooseTools, type ChosenTools, type ToolChoice } from './choose-tools.ts';
+import { placeOf, type PlacedTool } from './name-tools.ts';
 import { recordVersion, defineTool, hashTool, insertNewTool, isBuiltin } from './register-tool.ts';
 
 /**
@@ -36,17 +38,32 @@ export async function askServer(
 }
 
 /**
- * Registers all tools of a server or none. A tool imported from it before gets a new version if it has changed. Throws
- * 409 if another tool has one of the names.
+ * Registers all chosen tools of a server or none. A tool imported from it before gets a new version if it has changed.
+ * Throws 409 if another tool has one of the names, 422 for a choice of what the server does not have.
  */
-export async function importTools(tx: Tx, caller: Caller, imported: readonly ImportedTool[]): Promise<ToolRow[]> {
+export async function importTools(
+  tx: Tx,
+  caller: Caller,
+  { found, choice }: { found: readonly ImportedTool[]; choice: ToolChoice },
+): Promise<{ rows: ToolRow[] } & Pick<ChosenTools, 'skipped'>> {
+  // First, so that another import of the server has named its tools before.
   await advancePolicyEpoch(tx);
-  const rows: ToolRow[] = [];
+  const { tools, skipped } = chooseTools(found, choice, await listRegistered(tx, found));
+  const byName = new Map<string, ToolRow>();
   // By name, so that two concurrent imports wait for each other instead of both failing.
-  const ordered = imported.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  for (const tool of ordered) rows.push(await importOne(tx, caller, tool));
-  const byName = new Map(rows.map((row) => [row.name, row]));
-  return imported.flatMap(({ name }) => byName.get(name) ?? []);
+  const ordered = tools.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  for (const tool of ordered) byName.set(tool.name, await importOne(tx, caller, tool));
+  return { rows: tools.flatMap(({ name }) => byName.get(name) ?? []), skipped };
+}
+
+/** What is registered from the server of these tools. */
+async function listRegistered(tx: Tx, [first]: readonly ImportedTool[]): Promise<PlacedTool[]> {
+  if (!first) return [];
+  const server = digestOf(identityOf(first.transport) ?? null);
+  const rows = await listToolsOver(tx, first.transport.type);
+  return rows
+    .map((row) => row.definition)
+    .filter(({ transport }) => digestOf(identityOf(transport) ?? null) === server);
 }
 
 /** A server as registered; its id is null if it never had a registered tool. */
@@ -78,9 +95,4 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   if (!updated) throw new Error('An updated tool did not come back.');
   await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash, loosened });
   return updated;
-}
-
-/** A digest of a tool's server and its name there, without credentials. */
-function placeOf(tool: Pick<ToolDefinition, 'name' | 'transport'>): string {
-  return digestOf([identityOf(tool.transport) ?? null, locateTool(tool)?.tool ?? null]);
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { startServer } from '../support/echo-server.ts';
+import { startListingServer } from '../support/listing-server.ts';
 import { startEverything } from '../support/mcp-server-everything.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { startTestApi } from '../support/api.ts';
@@ -364,7 +365,7 @@ describe('tools over HTTP', () => {
         { name: 'told', description: 5, inputSchema: { type: 'object' }, outputSchema: { type: 'object' } },
         { name: 'answer', inputSchema: { type: 'object' }, outputSchema: { type: 'string' } },
       ];
-      const mcp = await startMcpServer(listed);
+      const mcp = await startListingServer(listed);
       const transport = { type: 'http', endpoint: mcp.url };
       const { status, json, text } = await api.call('POST', '/v1/tools/import', { key, body: { transport } });
       assert.equal(status, 201, text);
@@ -386,7 +387,7 @@ describe('tools over HTTP', () => {
 
     it('are left out where their server takes their calls as tasks alone', async () => {
       const { key } = await api.newTenant();
-      const mcp = await startMcpServer(
+      const mcp = await startListingServer(
         ['required', 'optional', 'forbidden'].map((taskSupport) => ({
           name: taskSupport,
           inputSchema: { type: 'object' },
@@ -465,18 +466,3 @@ describe('tools over HTTP', () => {
     });
   });
 });
-
-/** Speaks as much MCP over HTTP as an import needs. */
-function startMcpServer(listed: unknown[]): Promise<LocalServer> {
-  const serverInfo = { name: 'short', version: '1' };
-  return startServer(({ method, body }, response) => {
-    if (method !== 'POST') return response.writeHead(405).end();
-    const { id, method: asked, params } = JSON.parse(body);
-    if (id === undefined) return response.writeHead(202).end();
-    const { protocolVersion } = params ?? {};
-    const result =
-      asked === 'initialize' ? { protocolVersion, capabilities: { tools: {} }, serverInfo } : { tools: listed };
-    response.writeHead(200, { 'content-type': 'application/json' });
-    return response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
-  });
-}

@@ -1,0 +1,16 @@
+import { startServer, type LocalServer } from './echo-server.ts';
+
+/** An MCP server over HTTP that can no more than an import needs. `listed` may change. */
+export function startListingServer(listed: readonly unknown[]): Promise<LocalServer> {
+  const serverInfo = { name: 'short', version: '1' };
+  return startServer(({ method, body }, response) => {
+    if (method !== 'POST') return response.writeHead(405).end();
+    const { id, method: asked, params } = JSON.parse(body);
+    if (id === undefined) return response.writeHead(202).end();
+    const { protocolVersion } = params ?? {};
+    const result =
+      asked === 'initialize' ? { protocolVersion, capabilities: { tools: {} }, serverInfo } : { tools: listed };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    return response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  });
+}

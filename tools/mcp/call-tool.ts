@@ -188,7 +188,7 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
     return { kind: 'unreached', code: 'server-gone', message: "The tool's server had ended before the call." };
   }
   if (connection.closed()) return lostServer(connection);
-  const message = 'The tool answered with something that is no tool result.';
+  const message = 'The call was made, but the tool answered with something that is no tool result.';
   return { kind: 'error', origin: 'drover', code: 'bad-answer', message };
 }
 

@@ -1,6 +1,8 @@
 /** Converts the blocks of an MCP result into our own form for the model. */
 import type { CallToolResult, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
 import { canonicalJson } from '../../core/canonical-json.ts';
+import { holdsInfinity, isDeeperThan } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
 import { losesDigits } from '../../lib/json-integers.ts';
 import { isTextType } from '../../core/file-types.ts';
@@ -26,6 +28,9 @@ export function readResult({ content: blocks, structuredContent }: CallToolResul
       ? { output: parseOrText(textOfBlocks(blocks)) }
       : { output: { content: blocks }, content: blocks.map(toPart) };
   }
+  // Cannot be kept, so it is the whole output, which says so: making JSON of it would fail.
+  if (holdsInfinity(structuredContent) || isDeeperThan(structuredContent, LIMITS.toolOutputDepth))
+    return { output: structuredContent };
   const others = blocks.filter((block) => !repeats(block, structuredContent));
   const structured = keepDigits(structuredContent, blocks);
   if (others.length === 0) return { output: structured };

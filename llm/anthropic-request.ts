@@ -11,7 +11,7 @@ import type {
 } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
 import { conversationFor, isThought, mayReason } from './anthropic-conversation.ts';
-import { declaredTools, noFile, noImage } from './messages.ts';
+import { declaredTools, noFile, soundImage } from './messages.ts';
 import { sentSchema } from './sent-schema.ts';
 
 export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { temperature?: number };
@@ -179,7 +179,7 @@ function blockParam(block: AssistantBlock | UserBlock): BlockParam {
     case 'redacted_thinking':
       return { type: 'redacted_thinking', data: block.data };
     case 'image':
-      return { type: 'image', source: block.source as Anthropic.ImageBlockParam['source'] };
+      return imageParam(block);
     case 'document':
       return documentParam(block);
     case 'file':
@@ -207,9 +207,6 @@ function documentParam({ source, title }: DocumentBlock): Anthropic.DocumentBloc
   return { type: 'document', title, source: { type: 'base64', media_type: 'application/pdf', data: source.data } };
 }
 
-/** Image types that the Messages API accepts: a request with another would be refused each time. */
-const IMAGE_TYPES: readonly string[] = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
-
 /** False for empty text blocks, which are refused. */
 function isShown(part: TextBlock | ImageBlock | FileBlock): boolean {
   return part.type !== 'text' || part.text.trim() !== '';
@@ -218,8 +215,11 @@ function isShown(part: TextBlock | ImageBlock | FileBlock): boolean {
 function resultPart(part: TextBlock | ImageBlock | FileBlock): Anthropic.TextBlockParam | Anthropic.ImageBlockParam {
   if (part.type === 'text') return { type: 'text', text: part.text };
   if (part.type === 'file') return { type: 'text', text: noFile(part) };
-  const { source } = part;
-  if (source.type === 'base64' && !IMAGE_TYPES.includes(source.media_type))
-    return { type: 'text', text: noImage(part) };
-  return { type: 'image', source: source as Anthropic.ImageBlockParam['source'] };
+  return imageParam(part);
+}
+
+function imageParam(block: ImageBlock): Anthropic.TextBlockParam | Anthropic.ImageBlockParam {
+  const shown = soundImage(block);
+  if (shown.type === 'text') return { type: 'text', text: shown.text };
+  return { type: 'image', source: shown.source as Anthropic.ImageBlockParam['source'] };
 }

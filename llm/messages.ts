@@ -12,6 +12,7 @@ import type {
   ToolUseBlock,
   UserBlock,
 } from '../core/content.ts';
+import { IMAGE_TYPES, typeOfFile } from '../core/file-types.ts';
 import type { ModelResponse, StopReason, ToolSpec } from '../core/model.ts';
 import { ARGUMENT_DEPTH, FAILED_SILENTLY, RAW_ARGUMENTS } from '../core/tool.ts';
 
@@ -127,10 +128,26 @@ export function noFile(
 }
 
 /** The text that a model gets in place of an image. */
-export function noImage({ source }: ImageBlock): string {
+export function noImage({ source }: ImageBlock, why = 'this model takes no such images from tools'): string {
   const kind = source.type === 'base64' ? source.media_type : 'image';
-  return `[${kind} left out: this model takes no such images from tools]`;
+  return `[${kind} left out: ${why}]`;
 }
+
+/**
+ * An image under the type that its first bytes say, or words in its place if they say none that models take: a request with
+ * a wrong type is refused, and so are all that follow in its conversation.
+ */
+export function soundImage(block: ImageBlock): ImageBlock | TextBlock {
+  const { source } = block;
+  if (source.type === 'url') return block;
+  const head = Buffer.from(source.data.slice(0, HEAD_CHARS), 'base64');
+  const type = typeOfFile({ head, declared: undefined, filename: '' });
+  if (IMAGE_TYPES.includes(type)) return { type: 'image', source: { ...source, media_type: type } };
+  return { type: 'text', text: noImage(block, 'it is no JPEG, PNG, GIF or WebP image') };
+}
+
+/** Enough base64 for the first bytes of a file, also with a line break among them. */
+const HEAD_CHARS = 64;
 
 const BLANK: TextBlock = { type: 'text', text: '(a message without text)' };
 

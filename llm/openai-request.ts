@@ -1,8 +1,8 @@
 import type { OpenAI } from 'openai';
 import { textOf } from '../core/content.ts';
-import type { AssistantBlock, Message, ToolResultBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
+import type { AssistantBlock, ImageBlock, Message, ToolResultBlock, ToolUseBlock, UserBlock } from '../core/content.ts';
 import type { ModelRequest, ToolSpec } from '../core/model.ts';
-import { declaredTools, mergeMessages, noFile, noImage, toolResultText } from './messages.ts';
+import { declaredTools, mergeMessages, noFile, noImage, soundImage, toolResultText } from './messages.ts';
 import { sentSchema } from './sent-schema.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
@@ -104,7 +104,7 @@ function userMessages(content: UserBlock[], takesImages: boolean): OpenAI.ChatCo
   const found = content.filter((block) => block.type === 'tool_result');
   const results = found.map((block): OpenAI.ChatCompletionMessageParam => {
     // A failed call has no field of its own, and results are text: their images follow as the user's.
-    const text = toolResultText(block, takesImages ? () => '[image: see the next message]' : noImage);
+    const text = toolResultText(block, takesImages ? placeOfImage : (image) => noImage(image));
     return { role: 'tool', tool_call_id: block.tool_use_id, content: `${block.is_error ? 'Error: ' : ''}${text}` };
   });
   const images = takesImages ? found.flatMap(imagesOf) : [];
@@ -113,8 +113,15 @@ function userMessages(content: UserBlock[], takesImages: boolean): OpenAI.ChatCo
   return parts.length === 0 ? results : [...results, { role: 'user', content: parts }];
 }
 
+/** The text in a result for an image that follows it, or that cannot be sent. */
+function placeOfImage(block: ImageBlock): string {
+  const shown = soundImage(block);
+  return shown.type === 'text' ? shown.text : '[image: see the next message]';
+}
+
 function imagesOf({ tool_use_id: id, content }: ToolResultBlock): OpenAI.ChatCompletionContentPart[] {
-  const images = typeof content === 'string' ? [] : content.filter((block) => block.type === 'image');
+  const blocks = typeof content === 'string' ? [] : content.filter((block) => block.type === 'image');
+  const images = blocks.map(soundImage).filter((block) => block.type === 'image');
   return images.flatMap((image) => [{ type: 'text' as const, text: `Image of the result ${id}:` }, partOf(image)]);
 }
 
@@ -125,7 +132,9 @@ function partOf(block: Exclude<UserBlock, ToolResultBlock>): OpenAI.ChatCompleti
     const file_data = `data:${block.source.media_type};base64,${block.source.data}`;
     return { type: 'file', file: { filename: block.title, file_data } };
   }
-  const { source } = block;
+  const shown = soundImage(block);
+  if (shown.type === 'text') return { type: 'text', text: shown.text };
+  const { source } = shown;
   const url = source.type === 'url' ? source.url : `data:${source.media_type};base64,${source.data}`;
   return { type: 'image_url', image_url: { url } };
 }

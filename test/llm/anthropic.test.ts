@@ -173,11 +173,11 @@ describe('anthropicModel', () => {
   it('sends the images of a result as images, and names one of a type that it does not take', async () => {
     const { stream, requests } = await connect(() => ({ content: [{ type: 'text', text: 'ok' }] }));
     const call = { type: 'tool_use' as const, id: 'toolu_1', name: 'weather', input: {} };
-    const image = (media_type: string) => ({
+    const image = (media_type: string, data = 'iVBORw0KGgo=') => ({
       type: 'image' as const,
-      source: { type: 'base64' as const, media_type, data: 'AAAA' },
+      source: { type: 'base64' as const, media_type, data },
     });
-    const content = [{ type: 'text' as const, text: 'map' }, image('image/png'), image('image/tiff')];
+    const content = [{ type: 'text' as const, text: 'map' }, image('image/png'), image('image/tiff', 'SUkqAA==')];
     const messages: Message[] = [
       userText('a'),
       { role: 'assistant', content: [call] },
@@ -188,7 +188,7 @@ describe('anthropicModel', () => {
     assert.deepEqual(sent.at(-1)?.content[0]?.content, [
       { type: 'text', text: 'map' },
       image('image/png'),
-      { type: 'text', text: '[image/tiff left out: this model takes no such images from tools]' },
+      { type: 'text', text: '[image/tiff left out: it is no JPEG, PNG, GIF or WebP image]' },
     ]);
   });
 

@@ -158,7 +158,7 @@ describe('openaiModel', () => {
         role: 'user',
         content: [
           { type: 'text', text: 'What is this?' },
-          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } },
+          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
           { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
         ],
       },
@@ -179,7 +179,7 @@ describe('openaiModel', () => {
         role: 'user',
         content: [
           { type: 'text', text: 'What is this?' },
-          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
           { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
         ],
       },
@@ -220,7 +220,7 @@ describe('openaiModel', () => {
     const { stream, requests } = await connect(() => ({ text: 'ok' }));
     const image = {
       type: 'image' as const,
-      source: { type: 'base64' as const, media_type: 'image/png', data: 'AAAA' },
+      source: { type: 'base64' as const, media_type: 'image/png', data: 'iVBORw0KGgo=' },
     };
     const messages: Message[] = [
       userText('a'),
@@ -239,7 +239,7 @@ describe('openaiModel', () => {
         role: 'user',
         content: [
           { type: 'text', text: 'Image of the result call_a:' },
-          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
         ],
       },
     ]);

@@ -87,7 +87,7 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
     content: [
       { type: 'text', text: '{ "width": 1 }' },
       { type: 'text', text: 'as it looks now' },
-      { type: 'image', data: 'AA==', mimeType: 'image/png' },
+      { type: 'image', data: PNG.toString('base64'), mimeType: 'image/png' },
       { type: 'resource_link', uri: 'file:///page.html', name: 'page.html', mimeType: 'text/html' },
       { type: 'resource', resource: { uri: 'file:///a.txt', text: 'of the file' } },
       { type: 'audio', data: 'AAAA', mimeType: 'audio/wav' },

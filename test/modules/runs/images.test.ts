@@ -16,12 +16,16 @@ describe('An image that a tool answers', () => {
     engine.say((request, n) => (n % 2 === 0 ? use({ name: offered(request, 'screenshot') }) : text('seen')));
     const { run } = await engine.start(agent, 'look', { config: { keep_open: true } });
     await engine.finish(run);
-    const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } };
+    const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } };
     const [result] = (await engine.conversation(run)).at(-2)?.content ?? [];
     assert.ok(result?.type === 'tool_result' && Array.isArray(result.content));
     assert.deepEqual(result.content[2], image);
     assert.deepEqual(imagesSent(engine), [image]);
-    assert.equal(JSON.stringify(engine.model.requests.at(-1)?.body).split('AA==').length, 2, 'and as nothing else');
+    assert.equal(
+      JSON.stringify(engine.model.requests.at(-1)?.body).split('iVBORw0KGgo=').length,
+      2,
+      'and as nothing else',
+    );
     await engine.everyoneDies();
     await engine.post(agent, run, 'again');
     await engine.drive(run);

@@ -70,7 +70,7 @@ describe('callMcpTool', () => {
     assert.deepEqual(outcome.content, [
       { type: 'text', text: '{"width":1}' },
       { type: 'text', text: 'as it looks now' },
-      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
       { type: 'text', text: '[resource file:///page.html: page.html, text/html]' },
       { type: 'text', text: 'of the file' },
       { type: 'text', text: '[audio/wav of 4 characters in base64 left out]' },

@@ -11,7 +11,8 @@ export type Probed = Readonly<Record<string, string>>;
 
 /** Whether a run may call a model; times are database time. */
 export type Entry =
-  | { kind: 'open'; at: string }
+  /** `met`: an outage that another run alone has met, and that is over if this call is answered. */
+  | { kind: 'open'; at: string; met?: Probed }
   /** It probes for all waiting runs: one call, whose outcome it reports. */
   | { kind: 'probe'; at: string; probed: Probed }
   | { kind: 'away'; at: string; next_at: string; error: OutageProblem }

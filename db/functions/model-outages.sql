@@ -2,7 +2,8 @@
 -- off. Of two that could be the probe at once one is, alone for probe_ms: a request that nobody answers must not keep the others
 -- waiting. A run whose worker has died in the middle takes its own probe up again. `probed`: the outages it asks about, by name, and
 -- since when they last, by which its outcome is told however late it comes.
--- An outage that one run alone has met (`only` in its error) may be its request's: it is none for the others.
+-- An outage that one run alone has met (`only` in its error) may be its request's: it is none for the others. `met`: what another
+-- run has met so, and this one's answer ends.
 create or replace function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb language plpgsql as $$
 declare
   o model_outages;
@@ -18,7 +19,10 @@ begin
     returning * into o;
   if found then return jsonb_build_object('kind', 'probe', 'at', now_at, 'probed', jsonb_build_object(outage, o.since)); end if;
   select * into o from model_outages where name = outage;
-  if not found or o.error->>'only' <> run::text then return jsonb_build_object('kind', 'open', 'at', now_at); end if;
+  if not found then return jsonb_build_object('kind', 'open', 'at', now_at); end if;
+  if o.error->>'only' <> run::text then
+    return jsonb_build_object('kind', 'open', 'at', now_at, 'met', jsonb_build_object(outage, o.since));
+  end if;
   return jsonb_build_object('kind', 'away', 'at', now_at, 'next_at', o.next_at, 'error', o.error - 'only');
 end $$;
 

@@ -111,14 +111,22 @@ interface Failed {
   noted?: NotedOutage;
 }
 
-/** Makes the attempts of one model. If the run asks on behalf of all waiting runs, it always reports the outcome to them. */
+/**
+ * Makes the attempts of one model. If the run asks on behalf of all waiting runs, it always reports the outcome to them. Any
+ * answer ends what another run alone has met: a failure long after it is no second one.
+ */
 async function askOne(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
   const { admission } = asked;
-  if (admission.kind === 'open') return attempts(drive, asked);
+  const isAway = (answer: ModelResponse | ModelError) =>
+    answer instanceof ModelError && (answer.transient || asked.deadline.signal.aborted);
+  if (admission.kind === 'open') {
+    const answer = await attempts(drive, asked);
+    if (admission.met && !isAway(answer)) await endOutages(drive, admission.met);
+    return answer;
+  }
   try {
     const answer = await attempts(drive, asked);
-    const isAway = answer instanceof ModelError && (answer.transient || asked.deadline.signal.aborted);
-    if (!isAway) await endOutages(drive, admission.probed);
+    if (!isAway(answer)) await endOutages(drive, admission.probed);
     else if (asked.deadline.signal.aborted) await leaveProbe(drive);
     return answer;
   } catch (error) {

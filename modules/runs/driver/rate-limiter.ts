@@ -30,9 +30,12 @@ interface ModelCall {
   toolChoice: 'auto' | 'none';
 }
 
-/** A model may be asked (`probe`: on behalf of all waiting runs), or its provider is known to be away. */
+/**
+ * A model may be asked (`probe`: on behalf of all waiting runs; `met`: an answer ends what another run alone has met), or its
+ * provider is known to be away.
+ */
 export type Admission =
-  | { kind: 'open'; tokens: number; at?: string }
+  | { kind: 'open'; tokens: number; at?: string; met?: Probed }
   | { kind: 'probe'; tokens: number; at: string; probed: Probed }
   | { kind: 'away'; problem: OutageProblem; noted: NotedOutage };
 

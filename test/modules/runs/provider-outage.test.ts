@@ -277,6 +277,11 @@ for (const mode of DOMAIN_MODES) {
       const { run: third } = await engine.start(agent, 'hello');
       await engine.drive(third);
       assert.equal((await held(third)).status, 'completed', 'it is not kept waiting');
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await engine.drive(poison), 'dormant');
+      await makeOutagesLong(engine);
+      await engine.drive((await engine.start(agent, 'hello')).run);
+      assert.equal(await wakeParkedRuns(engine.context), 0, 'at its own pace, although others were answered');
       await dueNow();
       assert.equal(await wakeParkedRuns(engine.context), 1);
       engine.say(() => text('well'));
@@ -312,6 +317,31 @@ for (const mode of DOMAIN_MODES) {
       const { run: third } = await engine.start(agent, 'hello');
       await engine.drive(third);
       assert.equal((await held(third)).status, 'completed', 'it is not kept waiting');
+    });
+
+    it('is no second one where another was answered since the first had failed, and goes on with it', async () => {
+      const hasty = await engine.agent({ execution_config: { provider_outage_seconds: 0 } });
+      const failing = async (by: string) => {
+        engine.say(() => AWAY);
+        const { run } = await engine.start(by, 'hello');
+        assert.equal(await engine.drive(run), 'dormant');
+        return { run, requests: engine.model.requests.length };
+      };
+      const answered = async () => {
+        engine.say(() => text('fine'));
+        const { run } = await engine.start(agent, 'hello');
+        await engine.drive(run);
+        assert.equal((await held(run)).status, 'completed');
+      };
+      const waits = await failing(agent);
+      await makeOutagesLong(engine);
+      await answered();
+      assert.equal(await wakeParkedRuns(engine.context), 1, 'it waits no more');
+      await engine.drive(waits.run);
+      assert.equal((await held(waits.run)).status, 'completed');
+      assert.equal((await failing(hasty)).requests, 3);
+      await answered();
+      for (const requests of [3, 3, 0]) assert.equal((await failing(hasty)).requests, requests, 'two in a row are one');
     });
 
     it('asks by itself where others were answered that had met the outage, too', async () => {

@@ -2,6 +2,7 @@
 import { calibrate, type Calibration } from './calibration.ts';
 import { contextChange, inheritedCut, type ContextCut } from './context-state.ts';
 import type { NewEvent, RunEvent } from './events.ts';
+import { INTERRUPTED } from './model-call-state.ts';
 
 export interface Carried {
   calibration?: Calibration | undefined;
@@ -58,6 +59,7 @@ export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEven
     } else if (payload.tool !== undefined) {
       continue;
     } else if (type === 'model.failed') {
+      if (payload.error.code === INTERRUPTED) continue;
       modelCall = modelCall && { ...modelCall, failures: modelCall.failures + 1 };
     } else {
       calibration = calibrationAfter({ calibration, modelCall }, payload);

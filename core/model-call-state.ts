@@ -12,6 +12,9 @@ export interface ModelCallState {
   deferred?: Deferral | undefined;
 }
 
+/** The code of a call whose turn was ended from outside. Its event follows the end, and says nothing of later calls. */
+export const INTERRUPTED = 'interrupted';
+
 /** Start of a run's wait for its provider; `alone`: other runs got answers, and this one asks on its own. */
 export interface Deferral {
   since: string;
@@ -26,8 +29,13 @@ interface Troubled {
 }
 
 /** How an event changes it; undefined if it does not. */
-export function modelTrouble(state: Troubled, event: RunEvent): Partial<Troubled> | undefined {
-  const { modelCall } = state;
+export function modelTrouble(
+  state: Troubled & { turn: { id: string } | null },
+  event: RunEvent,
+): Partial<Troubled> | undefined {
+  // The call of a turn that was ended meanwhile is told of after that, and is none of the next turn's.
+  const isLate = event.turn_id !== undefined && event.turn_id !== state.turn?.id;
+  const modelCall = isLate ? null : state.modelCall;
   switch (event.type) {
     case 'model.failed':
       if (event.payload.tool !== undefined) return {};

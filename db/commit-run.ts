@@ -199,7 +199,8 @@ export type ReservationChange =
       /** For a child: the runs above it. */
       chain?: string[];
     }
-  | { step: number; settle: 'settled' | 'estimated'; tokens: number; cost_usd: string | null }
+  /** `fence`: of the claim that reserved, if another one has ended it. */
+  | { step: number; settle: 'settled' | 'estimated'; tokens: number; cost_usd: string | null; fence?: number }
   /** `estimated`: at the reserved amounts. */
   | { step: number; settle: 'estimated' | 'released' };
 

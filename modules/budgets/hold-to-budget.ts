@@ -194,7 +194,7 @@ export function releaseReservation(drive: BudgetedDrive, as: 'released' | 'estim
   drive.step.reservation = null;
   if (!reserved?.call) return;
   const { inVain } = drive.step;
-  const settled = inVain && as === 'released' ? ({ settle: 'estimated', ...inVain } as const) : { settle: as };
+  const settled = inVain ? ({ settle: 'estimated', ...inVain } as const) : { settle: as };
   drive.log.pending.reservations.push({ step: reserved.step, ...settled });
 }
 

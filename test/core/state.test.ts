@@ -50,6 +50,18 @@ describe('The fold of a log', () => {
     assert.equal(fold(state, responded(state, { ordinal: 1, tool_calls: 0 })).length, 2);
     assert.equal(fold(state, responded(state, { ordinal: 1, tool_calls: 3 })).length, 3);
   });
+
+  it('takes the failure of a call whose turn has ended for none of the call that is open', () => {
+    const state = stateAfter(CALLED);
+    const failed = (turnId: string | undefined) => {
+      const payload = { model: 'm', error: { code: 'interrupted', message: 'ended' } };
+      const event = { ...responded(state, {}), type: 'model.failed', turn_id: turnId, payload } as RunEvent;
+      return fold(state, event).modelCall?.failures;
+    };
+    assert.equal(state.modelCall?.failures, 0);
+    assert.equal(failed('of-another-turn'), 0);
+    assert.equal(failed(state.turn?.id), 1);
+  });
 });
 
 describe('The next decision', () => {

@@ -22,7 +22,7 @@ import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
 import { tellCalls } from './tell-calls.ts';
 import { tellPieces } from './tell-pieces.ts';
-import type { Drive } from './drive-state.ts';
+import type { Drive, PartialAnswer } from './drive-state.ts';
 import {
   defer,
   endOutages,
@@ -138,13 +138,16 @@ async function askOne(drive: Drive, asked: Asked): Promise<ModelResponse | Model
 /** Records the failure. Throws if the run was taken away or the turn's time is up. */
 async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Promise<Failed> {
   const { resolved, call, deadline, admission } = asked;
+  const paid = paidInVain(drive, resolved, error);
+  // If the turn has ended meanwhile, `keepPartialAnswer` records it.
+  if (drive.uncommitted.partial) drive.uncommitted.partial.paid = paid;
   drive.signal.throwIfAborted();
   const late = deadline.ended() === 'timeout' ? timedOut(drive) : undefined;
   const partial = partialText(drive.uncommitted.partial);
   const { code, message } = late ?? { code: error.kind, message: error.message };
   const problem = { code, message };
   const said = partial === undefined ? {} : { partial };
-  const failed = { model: resolved.model, error: problem, ...paidInVain(drive, resolved, error), ...said };
+  const failed = { model: resolved.model, error: problem, ...paid, ...said };
   appendEvent(drive.log, recordModelFailure(drive.log.state, call.step, failed));
   if (late) throw late;
   const { rateLimiter } = resolved;
@@ -242,7 +245,7 @@ async function attemptOnce(drive: Drive, { resolved, call, deadline }: Asked): P
   const maxTokens = Math.min(request.maxTokens, drive.step.reservation?.granted?.output ?? request.maxTokens);
   const turnId = drive.log.state.turn?.id ?? '';
   const { step } = call;
-  const partial = { model: resolved.model, step, text: '' };
+  const partial: PartialAnswer = { model: resolved.model, turnId, step, text: '' };
   drive.uncommitted.partial = partial;
   let at = 0;
   // Discards the calls shown by an earlier attempt.

@@ -1,6 +1,7 @@
 /** A drive: what is constant, the run's log, and what lasts for one step or one commit. */
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
+import type { TokenUsage } from '../../../core/model.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { Reservation, Spent } from '../../budgets/hold-to-budget.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -128,12 +129,17 @@ interface Uncommitted {
   reconsider: (() => void) | null;
 }
 
-/** The answer being written; `text`: so far. */
+/** The answer being written; `text`: so far; `paid`: once the call is over. */
 export interface PartialAnswer {
   model: string;
+  turnId: string;
   step: number;
   text: string;
+  paid?: Paid;
 }
+
+/** Usage and cost of a call, as fields of its event; empty if nothing was paid. */
+export type Paid = { provider: string; usage: TokenUsage; cost_usd: string | null } | Record<string, never>;
 
 /** A step whose model call is, or is about to be, announced. */
 export function newStep(): Step {

@@ -1,10 +1,14 @@
-/** The text that a model had written when its turn was broken off: kept in the log, and shown with the turn. */
+/** What a model had written when its turn was broken off: the text is kept in the log, and shown with the turn; its cost is counted. */
 import { cleanText } from '../../../core/content.ts';
-import { checkEvent, toLogged, type NewEvent } from '../../../core/events.ts';
+import { recordModelFailure } from '../../../core/decision-events/model-calls.ts';
+import { checkEvent, type NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { INTERRUPTED } from '../../../core/model-call-state.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
+import { commitRunIn } from '../../../db/commit-run.ts';
 import { findTurnRow } from '../../../db/turns.ts';
+import { addSpent, tokensOf, type Spent } from '../../budgets/hold-to-budget.ts';
+import { toRunChange } from '../../run-log/run-change.ts';
 import type { Drive, PartialAnswer } from './drive-state.ts';
 
 /** The text, cleaned and cut for the log; undefined if there is none. */
@@ -13,35 +17,25 @@ export function partialText(partial: PartialAnswer | null): string | undefined {
 }
 
 /**
- * Appends the partial answer to the log of a run whose turn was cancelled or failed from outside, after the end of that turn.
- * Writes nothing if the turn goes on with another driver. Never throws: the turn has ended either way.
+ * Appends the partial answer and what was paid for it to the log of a run whose turn was cancelled or failed from outside,
+ * after the end of that turn. Writes nothing if the turn goes on with another driver. Never throws: the turn has ended either
+ * way.
  */
 export async function keepPartialAnswer(drive: Drive): Promise<void> {
-  const { context, tenantId, run } = drive;
+  const { context, tenantId, run, fence } = drive;
   const { partial } = drive.uncommitted;
-  const turnId = drive.log.state.turn?.id;
-  const text = partialText(partial);
-  if (!partial || !turnId || text === undefined) return;
-  const failed: NewEvent = {
-    type: 'model.failed',
-    actor: 'system',
-    turn_id: turnId,
-    step: partial.step,
-    payload: { model: partial.model, error: INTERRUPTED, partial: text },
-  };
+  const events = partial ? lostEvents(drive, partial) : [];
+  if (!partial || events.length === 0) return;
+  const spent = spentBy(events);
+  // What ended the turn has raised the fence.
+  const reservations = spent && [{ step: partial.step, settle: 'estimated' as const, fence, ...spent }];
   try {
     const seq = await context.db.withTenant(tenantId, async (tx) => {
       const now = await lockRun(tx, run.id);
-      const turn = await findTurnRow(tx, run.id, turnId);
+      const turn = await findTurnRow(tx, run.id, partial.turnId);
       if (!now || now.erased_at || !turn || !ENDED.includes(turn.status)) return undefined;
-      const events = [toLogged(checkEvent(failed))];
-      const result = await commitRunIn(tx, {
-        tenant_id: tenantId,
-        run_id: run.id,
-        expect: now.last_seq,
-        events,
-        ...NO_ROWS,
-      });
+      const change = toRunChange(now, events.map(checkEvent));
+      const result = await commitRunIn(tx, { ...change, ...(reservations && { reservations }) });
       return result.ok ? result.seq : undefined;
     });
     if (seq !== undefined) context.bus.publish({ subject: run.id, kind: 'advanced', seq });
@@ -50,5 +44,23 @@ export async function keepPartialAnswer(drive: Drive): Promise<void> {
   }
 }
 
-const INTERRUPTED = { code: 'interrupted', message: 'The turn ended before the model had finished.' };
+/** The call's end, if anything of an answer had come, after earlier attempts that were paid for and not committed. */
+function lostEvents({ log }: Drive, partial: PartialAnswer): NewEvent[] {
+  const retried = log.pending.events.filter((event) => event.type === 'model.retried' && event.payload.usage);
+  const { model, turnId, step, paid } = partial;
+  const text = partialText(partial);
+  if (text === undefined && !paid?.usage) return retried;
+  const failed = { model, error: ENDED_FIRST, ...paid, ...(text !== undefined && { partial: text }) };
+  return [...retried, recordModelFailure({ turn: { id: turnId } }, step, failed)];
+}
+
+function spentBy(events: readonly NewEvent[]): Spent | undefined {
+  return events.reduce((sum: Spent | undefined, event) => {
+    if (event.type !== 'model.retried' && event.type !== 'model.failed') return sum;
+    const { usage, cost_usd = null } = event.payload;
+    return usage ? addSpent(sum, { tokens: tokensOf(usage), cost_usd }) : sum;
+  }, undefined);
+}
+
+const ENDED_FIRST = { code: INTERRUPTED, message: 'The turn ended before the model had finished.' };
 const ENDED: readonly string[] = ['cancelled', 'failed'];

@@ -3,7 +3,7 @@ import type { ModelError, TokenUsage } from '../../../core/model.ts';
 import { costOf } from '../../../llm/prices.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { addSpent, tokensOf } from '../../budgets/hold-to-budget.ts';
-import type { Drive } from './drive-state.ts';
+import type { Drive, Paid } from './drive-state.ts';
 
 /** Counts a call's tokens, and its cost if known. */
 export function countSpending(
@@ -17,8 +17,8 @@ export function countSpending(
   if (cost !== null) metrics.costUsd.inc({ model }, Number(cost));
 }
 
-/** Usage and cost of an attempt that gave no answer, as fields of its event. */
-export function paidInVain(drive: Drive, { provider, model }: ResolvedModel, { usage, tiers }: ModelError) {
+/** What an attempt has cost that gave no answer, as fields of its event. */
+export function paidInVain(drive: Drive, { provider, model }: ResolvedModel, { usage, tiers }: ModelError): Paid {
   if (!usage) return {};
   const cost = costOf(provider, model, { ...usage, tiers });
   countSpending(drive.context, { model, usage, cost });

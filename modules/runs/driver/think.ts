@@ -36,6 +36,10 @@ export async function think(drive: Drive, call: CallModel): Promise<void> {
   const { response, price } = recorded ? { response: replayed.response, price: FREE } : await askPriced(drive, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   if (!recorded) observe(drive, { response, latencyMs, cost: price.cost });
+  const { partial } = drive.uncommitted;
+  if (partial && !recorded) {
+    partial.paid = { provider: response.provider, usage: response.usage, cost_usd: price.cost };
+  }
   const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const answered = { call, response, latencyMs, price, recorded, replay };
   const point = mark(drive.log);

@@ -1,0 +1,101 @@
+/** What is counted of an answer whose turn is ended before it is whole. */
+import assert from 'node:assert/strict';
+import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { door, openEngine, text, type Engine } from '../../support/engine.ts';
+import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import { reservationsOfRun } from '../../support/queries/budgets.ts';
+import { storedRun, turnsOfRun } from '../../support/queries/runs.ts';
+
+/** 2,000 characters. */
+const LONG = 'word '.repeat(400);
+const PROMPT = 1234;
+
+describe('An answer that is ended in its middle', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  /** Cancelled once all of this has come; `first`: answers to earlier attempts. */
+  const cancelled = async (
+    content: AnthropicReply['content'],
+    { first = [] as AnthropicReply[], budget = {} } = {},
+  ) => {
+    const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5', base_delay: 0 } });
+    const usage = { input_tokens: PROMPT, output_tokens: 1 };
+    engine.say((_, n) => ({ usage, ...(first[n] ?? { content: content ?? [], hang: true }) }));
+    const { run } = await engine.start(agent, 'go', { config: budget });
+    const heard = door();
+    let chars = 0;
+    const leave = engine.context.bus.watch(run, (message) => {
+      if (message.kind === 'delta') chars += message.delta.text.length;
+      if (chars >= LONG.length * (1 + first.length)) void heard.pass();
+    });
+    const driving = engine.drive(run);
+    await heard.reached;
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    assert.equal(await driving, 'lost');
+    leave();
+    return run;
+  };
+
+  const attemptsOf = async (run: string) =>
+    (await engine.log(run)).flatMap((event) =>
+      event.type === 'model.failed' || event.type === 'model.retried' ? [event.payload] : [],
+    );
+
+  const assertCounted = async (run: string, { attempts = 1 } = {}) => {
+    const { status, tokens_in, tokens_out, cost_usd } = await storedRun(engine, run);
+    assert.deepEqual([status, tokens_in], ['cancelled', attempts * PROMPT]);
+    assert.ok(tokens_out >= attempts * 400 && Number(cost_usd) > 0, `${tokens_out}, ${cost_usd}`);
+    const [turn] = await turnsOfRun(engine, run);
+    assert.deepEqual(
+      [turn?.tokens_in, turn?.tokens_out, turn?.cost_usd].map(Number),
+      [tokens_in, tokens_out, cost_usd].map(Number),
+    );
+    const logged = (await attemptsOf(run)).map(({ usage }) => usage?.input);
+    assert.deepEqual(logged, Array.from({ length: attempts }).fill(PROMPT));
+    assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+    assert.deepEqual((await rebuildProjections(engine.context.db, { check: true })).differences, []);
+    return tokens_in + tokens_out;
+  };
+
+  it('is paid for: log, run, turn and budget have what had come of it, and the same', async () => {
+    const run = await cancelled(text(LONG).content, { budget: { budget: { max_tokens: 100_000 } } });
+    const tokens = await assertCounted(run);
+    const reserved = await reservationsOfRun(engine, run);
+    assert.deepEqual(
+      reserved.map((each) => [each.state, each.tokens]),
+      [['estimated', tokens]],
+    );
+  });
+
+  it('is paid for in budgets as in the sums where the time of its turn ends it', async () => {
+    const agent = await engine.agent({ execution_config: { timeout_seconds: 2 } });
+    engine.say(() => ({ ...text(LONG), hang: true }));
+    const { run } = await engine.start(agent, 'go', { config: { budget: { max_tokens: 100_000 } } });
+    assert.equal(await engine.drive(run), 'dormant');
+    const { tokens_in, tokens_out, error } = await storedRun(engine, run);
+    assert.deepEqual([error?.code, tokens_out >= 400], ['turn_timeout', true]);
+    const reserved = await reservationsOfRun(engine, run);
+    assert.deepEqual(
+      reserved.map(({ tokens }) => tokens),
+      [tokens_in + tokens_out],
+    );
+  });
+
+  it('is paid for where it has no text yet, and none is shown', async () => {
+    const thinking = { type: 'thinking', thinking: LONG, signature: 's' };
+    const run = await cancelled([thinking]);
+    await assertCounted(run);
+    assert.ok((await attemptsOf(run)).every((payload) => !('partial' in payload)));
+  });
+
+  it('is paid for with the attempts before it that had broken off', async () => {
+    const broken = { ...text(LONG), error: { type: 'api_error', midStream: true } };
+    await assertCounted(await cancelled(text(LONG).content, { first: [broken] }), { attempts: 2 });
+  });
+});

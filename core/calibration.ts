@@ -26,6 +26,26 @@ export function calibrate(
   return percent <= percentOf(known, model) || percent > MOST_PERCENT ? known : { ...known, [model]: percent };
 }
 
+/**
+ * What follows from a prompt that was refused for its length: it has more tokens than were estimated, `counted` at least. It
+ * counts for more each time, as the provider may not say how many it has. Undefined for prompts of so few tokens that something
+ * else was too long, such as the bytes of files.
+ */
+export function correctionAfterRefusal(
+  known: Calibration | undefined,
+  { model, estimated, counted }: { model: string; estimated: number; counted: number },
+): Calibration | undefined {
+  if (estimated < LEAST_TOKENS) return undefined;
+  const percent = Math.max(percentOf(known, model) + 10, Math.ceil((counted * 10) / estimated) * 10);
+  return percent > MOST_PERCENT ? undefined : { [model]: percent };
+}
+
+/** The calibration with corrections; the higher value of each model. */
+export function corrected(known: Calibration | undefined, more: Calibration | undefined): Calibration | undefined {
+  const higher = Object.entries(more ?? {}).filter(([model, percent]) => percent > percentOf(known, model));
+  return higher.length > 0 ? { ...known, ...Object.fromEntries(higher) } : known;
+}
+
 /** A model's tokens per 100 estimated ones. */
 export function percentOf(known: Calibration | undefined, model: string): number {
   return known?.[model] ?? 100;

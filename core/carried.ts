@@ -1,5 +1,5 @@
 /** State that a run passes to the next run of its thread, which then continues seamlessly. Pure. */
-import { calibrate, type Calibration } from './calibration.ts';
+import { calibrate, corrected, type Calibration } from './calibration.ts';
 import { contextChange, inheritedCut, type ContextCut } from './context-state.ts';
 import type { NewEvent, RunEvent } from './events.ts';
 import { INTERRUPTED } from './model-call-state.ts';
@@ -37,6 +37,7 @@ export interface Carrying extends Carried {
 /** Types of events that change this state. */
 export const CARRYING = [
   'model.called',
+  'model.retried',
   'model.failed',
   'model.responded',
   'message.dequeued',
@@ -56,10 +57,13 @@ export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEven
     } else if (type === 'model.called') {
       if (typeof payload.tool_choice === 'object') continue;
       modelCall = { ...estimateOf(payload), failures: 0 };
+    } else if (type === 'model.retried') {
+      calibration = corrected(calibration, payload.calibration);
     } else if (payload.tool !== undefined) {
       continue;
     } else if (type === 'model.failed') {
       if (payload.error.code === INTERRUPTED) continue;
+      calibration = corrected(calibration, payload.calibration);
       modelCall = modelCall && { ...modelCall, failures: modelCall.failures + 1 };
     } else {
       calibration = calibrationAfter({ calibration, modelCall }, payload);
@@ -75,6 +79,16 @@ export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEven
   };
 }
 
+/** What a failed request teaches of the next ones. */
+export function learnedFrom(
+  { calibration }: Pick<Carried, 'calibration'>,
+  { type, payload }: RunEvent,
+): { calibration?: Calibration } {
+  if (type !== 'model.retried' && type !== 'model.failed') return {};
+  const after = corrected(calibration, payload.calibration);
+  return after ? { calibration: after } : {};
+}
+
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
 
 /** The announced model and the estimated tokens of its prompt; empty for events of older builds, which lack them. */
@@ -87,9 +101,10 @@ export function estimateOf({ provider, model, ...tokens }: Payload<'model.called
 
 /** Unchanged after a fallback: the tokens counted are another model's. */
 function calibrationAfter(
-  { calibration, modelCall }: Carrying,
-  { usage }: Payload<'model.responded'>,
+  { calibration: before, modelCall }: Carrying,
+  { usage, calibration: more }: Payload<'model.responded'>,
 ): Calibration | undefined {
+  const calibration = corrected(before, more);
   if (!modelCall?.asked || modelCall.failures > 0) return calibration;
   return calibrate(calibration, { ...modelCall.asked, usage });
 }

@@ -1,6 +1,6 @@
 /** The state of a run and its fold: the single definition of each event's meaning for a run. */
 import type { Calibration } from './calibration.ts';
-import { carriedAfter, estimateOf, takenOver } from './carried.ts';
+import { carriedAfter, estimateOf, learnedFrom, takenOver } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
 import { checkChange, reflectionChange, type FinalAnswer, type Misfit, type Reflection } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
@@ -159,7 +159,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   const trouble = modelTrouble(state, event);
-  if (trouble) return trouble;
+  if (trouble) return { ...trouble, ...learnedFrom(state, event) };
   const change = budgetChange(state, event) ?? queueChange(state, event) ?? approvalChange(state, event);
   if (change) return { ...change, ...taintBySteering(state.turn, event) };
   switch (event.type) {

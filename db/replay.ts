@@ -9,6 +9,7 @@ import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { CallStatus } from '../core/state.ts';
 import { DELEGATE_TOOL, type ToolEffect } from '../core/tool.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
+import type { Calibration } from '../core/calibration.ts';
 import { carriedAfter, CARRYING, takenOver, type Carried, type Carrying, type Handed } from '../core/carried.ts';
 import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
@@ -162,6 +163,16 @@ export async function listCompactions(
     [runId],
   );
   return { compactions, context: first?.context ?? undefined };
+}
+
+/** Corrections of token estimates by requests that were refused for their length, in order. */
+export function listCorrections(tx: Tx, runId: string): Promise<{ step: number; calibration: Calibration }[]> {
+  return tx.query(
+    `select step, payload->'calibration' as calibration from run_events
+     where run_id = $1 and type in ('model.retried', 'model.failed', 'model.responded') and payload->'calibration' is not null
+     order by seq`,
+    [runId],
+  );
 }
 
 /** Steps in which a run asked a model by a tool of Drover's own. */

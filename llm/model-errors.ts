@@ -43,7 +43,7 @@ export function modelErrorOf(provider: string, failure: ProviderFailure): ModelE
 }
 
 const CONTEXT =
-  /prompt is too long|input is too long|context.?(?:length|window)|maximum context|too many (?:input )?tokens|request_too_large/i;
+  /prompt is too long|input is too long|context.?(?:length|window|limit)|maximum context|too many (?:input )?tokens|request_too_large/i;
 
 /** Anthropic names no type of its own for used up credit. */
 const NO_CREDIT = /credit balance is too low/i;

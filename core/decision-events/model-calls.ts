@@ -51,7 +51,7 @@ interface Answered extends Omit<ModelResponse, 'content'> {
   replaced?: number | undefined;
   latencyMs: number;
   /** In a replay: where the answer comes from, or how the request differs from the record. */
-  replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs'> | undefined;
+  replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs' | 'calibration'> | undefined;
 }
 
 /** A model has answered. */

@@ -1,5 +1,6 @@
 /** Events of model calls, and of the budgets that pay for them. */
 import { z } from 'zod';
+import { calibration } from '../calibration.ts';
 import { INTENT_KINDS } from '../intents.ts';
 import { compaction, STRATEGIES } from '../compaction.ts';
 import { CUT_REASONS } from '../context.ts';
@@ -21,6 +22,9 @@ const usage = z.object({
 
 /** Usage of an answer until it broke off: it is paid for. */
 const brokenOff = { provider: z.string().optional(), usage: usage.optional(), cost_usd: money.optional() };
+
+/** For a request that was refused for its length: how the model's token estimates are corrected from here on. */
+const tooLong = { calibration: calibration.optional() };
 
 const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
 
@@ -82,6 +86,8 @@ export const MODEL_EVENTS = {
     latency_ms: count,
     /** In a replay: the answer comes from the record, where its tokens were spent. */
     recorded: z.boolean().optional(),
+    /** In a replay: corrections of token estimates that the record's step had before its answer. */
+    calibration: calibration.optional(),
     /** In a recorded replay: how this request differs from the record's. From here on, answers are live. */
     differs: z.array(z.enum(REQUEST_PARTS)).optional(),
   }),
@@ -91,10 +97,12 @@ export const MODEL_EVENTS = {
     error: problem,
     wait_ms: count,
     ...brokenOff,
+    ...tooLong,
   }),
   'model.failed': defineEvent(3, {
     model: z.string(),
     ...brokenOff,
+    ...tooLong,
     /** The tool that Drover forced in an own call. */
     tool: z.string().optional(),
     error: problem,

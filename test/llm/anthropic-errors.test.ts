@@ -79,6 +79,17 @@ describe('anthropicModel, when it gets no answer', () => {
       { error: { status: 400, type: 'invalid_request_error', message: 'prompt is too long: 210000 tokens > 200000' } },
       'context_too_long',
     ],
+    [
+      'a prompt that is too long with its answer',
+      {
+        error: {
+          status: 400,
+          type: 'invalid_request_error',
+          message: 'input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000',
+        },
+      },
+      'context_too_long',
+    ],
     ['a body that is too large', { error: { status: 413, type: 'request_too_large' } }, 'context_too_long'],
     ['a connection that breaks in mid-stream', { content: text, breakOff: true }, 'unavailable'],
   ];

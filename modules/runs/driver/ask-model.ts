@@ -20,6 +20,7 @@ import { partialText } from './partial-answer.ts';
 import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
 import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
+import { correctionFor, cutsMore } from './refused-length.ts';
 import { tellCalls } from './tell-calls.ts';
 import { tellPieces } from './tell-pieces.ts';
 import type { Drive, PartialAnswer } from './drive-state.ts';
@@ -82,7 +83,7 @@ async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Pro
       continue;
     }
     const asked = { resolved, call, deadline, admission };
-    const answer = tooLong ?? (await askOne(drive, asked));
+    const answer = tooLong ?? (await askFitting(drive, asked));
     if (!(answer instanceof ModelError)) {
       await charge(drive, { resolved, answer, passedTokens: admission.tokens });
       resume(drive, { step: call.step, model: answer.model, at: admission.at });
@@ -109,6 +110,18 @@ interface Failed {
   problem: { code: string; message: string };
   error?: ModelError;
   noted?: NotedOutage;
+}
+
+/** Asks one model, and once more with less of the conversation if it refuses that for its length. */
+async function askFitting(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
+  const { resolved, call } = asked;
+  const answer = await askOne(drive, asked);
+  const calibration = answer instanceof ModelError ? correctionFor(drive, resolved, answer) : undefined;
+  if (!(answer instanceof ModelError) || !calibration || !cutsMore(drive, resolved, calibration)) return answer;
+  const attempt = callOf(drive).retries + 1;
+  recordRetry(drive, { resolved, error: answer, attempt, step: call.step, waitMs: 0, calibration });
+  recordCut(drive, resolved);
+  return askOne(drive, asked);
 }
 
 /**
@@ -147,7 +160,8 @@ async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Prom
   const { code, message } = late ?? { code: error.kind, message: error.message };
   const problem = { code, message };
   const said = partial === undefined ? {} : { partial };
-  const failed = { model: resolved.model, error: problem, ...paid, ...said };
+  const calibration = admission === NOT_ASKED ? undefined : correctionFor(drive, resolved, error);
+  const failed = { model: resolved.model, error: problem, ...paid, ...(calibration && { calibration }), ...said };
   appendEvent(drive.log, recordModelFailure(drive.log.state, call.step, failed));
   if (late) throw late;
   const { rateLimiter } = resolved;

@@ -4,6 +4,7 @@
  */
 import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
 import { backoffMs, jitteredMs } from '../../../core/backoff.ts';
+import type { Calibration } from '../../../core/calibration.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
@@ -80,11 +81,26 @@ export async function backOff(
 /** Records in the log that a model is asked again. */
 export function recordRetry(
   drive: Drive,
-  retry: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number; waitMs: number },
+  retry: {
+    resolved: ResolvedModel;
+    error: ModelError;
+    attempt: number;
+    step: number;
+    waitMs: number;
+    calibration?: Calibration;
+  },
 ): void {
-  const { resolved, error, attempt, step, waitMs: wait_ms } = retry;
+  const { resolved, error, attempt, step, waitMs: wait_ms, calibration } = retry;
   const problem = { code: error.kind, message: error.message };
-  const payload = { model: resolved.model, attempt, error: problem, wait_ms, ...paidInVain(drive, resolved, error) };
+  const paid = paidInVain(drive, resolved, error);
+  const payload = {
+    model: resolved.model,
+    attempt,
+    error: problem,
+    wait_ms,
+    ...paid,
+    ...(calibration && { calibration }),
+  };
   appendEvent(drive.log, recordModelRetry(drive.log.state, step, payload));
 }
 

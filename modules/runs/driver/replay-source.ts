@@ -2,6 +2,7 @@
  * Answers a fork's calls from the record of its original run. A fork does not silently repeat that run's effects, and a
  * recorded replay asks no model if the record has its answer (docs/replay.md).
  */
+import { corrected, type Calibration } from '../../../core/calibration.ts';
 import { SUMMARY_TOOL, type Compaction } from '../../../core/compaction.ts';
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
@@ -19,6 +20,7 @@ import {
   findCarried,
   listRecordedAnswers,
   listCompactions,
+  listCorrections,
   listOwnAsks,
   listRecordedCalls,
   listRecordedNodes,
@@ -56,6 +58,7 @@ interface OriginalRun {
   run: RunRow;
   answers: RecordedAnswerRow[];
   compactions: RecordedCompaction[];
+  corrections: { step: number; calibration: Calibration }[];
   /** Steps in which it asked for a summary. */
   summaryAsks: number[];
   reflections: RecordedReflection[];
@@ -106,19 +109,25 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
   const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
   const { compactions, context } = await listCompactions(tx, run.id);
+  const corrections = await listCorrections(tx, run.id);
   const summaryAsks = await listOwnAsks(tx, run.id, SUMMARY_TOOL);
   const reflections = await listReflections(tx, run.id);
   const nodes = await listRecordedNodes(tx, run.id);
   const { containerId } = await findCarried(tx, run.id, { beforeStep: replay.steps + 1 });
-  return { run, answers, messages, compactions, summaryAsks, reflections, nodes, context, containerId };
+  return { run, answers, messages, compactions, corrections, summaryAsks, reflections, nodes, context, containerId };
 }
 
 function pinsOf(run: RunRow) {
   return { tenantId: run.tenant_id, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
 }
 
-/** The record's reply to a model call: its response, or how the request differs. */
-type RecordedAnswer = { kind: 'same'; response: ModelResponse } | { kind: 'differs'; differs: RequestPart[] };
+/**
+ * The record's reply to a model call: its response, with what it has learned of its estimates meanwhile, or how the request
+ * differs.
+ */
+type RecordedAnswer =
+  | { kind: 'same'; response: ModelResponse; calibration?: Calibration | undefined }
+  | { kind: 'differs'; differs: RequestPart[] };
 
 /** A request, and the provider to receive it. */
 export interface AskedModel {
@@ -168,10 +177,16 @@ export function recordedAnswer(
   const row = original?.answers.find((each) => each.step - replay.steps === step - replay.iteration);
   if (!original || !row?.asked) return { kind: 'differs', differs: ['end_of_record'] };
   const differs = differences(originalRequest(original, { ...row, asked: row.asked }, source.state), asked());
-  return differs.length > 0 ? { kind: 'differs', differs } : answer(row);
+  if (differs.length > 0) return { kind: 'differs', differs };
+  const corrections = original.corrections.filter(({ step: of }) => of === row.step);
+  const calibration = corrections.reduce<Calibration | undefined>(
+    (sum, each) => corrected(sum, each.calibration),
+    undefined,
+  );
+  return { ...answer(row), calibration };
 }
 
-function answer({ responded, content }: RecordedAnswerRow): RecordedAnswer {
+function answer({ responded, content }: RecordedAnswerRow): Extract<RecordedAnswer, { kind: 'same' }> {
   const { container_id: containerId } = responded;
   const response: ModelResponse = {
     ...(containerId !== undefined && { containerId }),

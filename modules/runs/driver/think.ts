@@ -40,7 +40,12 @@ export async function think(drive: Drive, call: CallModel): Promise<void> {
   if (partial && !recorded) {
     partial.paid = { provider: response.provider, usage: response.usage, cost_usd: price.cost };
   }
-  const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
+  const learned = recorded && replayed.calibration ? { calibration: replayed.calibration } : {};
+  const replay = recorded
+    ? { recorded, ...learned }
+    : replayed?.kind === 'differs'
+      ? { differs: replayed.differs }
+      : undefined;
   const answered = { call, response, latencyMs, price, recorded, replay };
   const point = mark(drive.log);
   const { reservation } = drive.step;

@@ -1,0 +1,35 @@
+/** What follows when a provider refuses a request for its length, although it was estimated to fit. */
+import { corrected, correctionAfterRefusal, type Calibration } from '../../../core/calibration.ts';
+import type { ModelError } from '../../../core/model.ts';
+import { countedTokens } from '../../../llm/counted-tokens.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { askedOf, besideTokens, fitContext, offerOf, sourceOf } from './build-request.ts';
+import type { Drive } from './drive-state.ts';
+
+/** How the model's estimates are corrected by its refusal; undefined for other errors, and if its length is not the reason. */
+export function correctionFor(
+  drive: Drive,
+  resolved: ResolvedModel,
+  { kind, message }: ModelError,
+): Calibration | undefined {
+  if (kind !== 'context_too_long') return undefined;
+  const source = sourceOf(drive);
+  const asked = askedOf(source.limits, resolved);
+  const estimated = fitContext(source, asked).tokens + besideTokens(source);
+  // At the least, prompt and answer together exceed the window.
+  const counted = countedTokens(message) ?? asked.window - offerOf(source, asked).max_tokens;
+  return correctionAfterRefusal(source.calibration, { model: `${asked.provider}/${asked.model}`, estimated, counted });
+}
+
+/**
+ * Whether the correction leaves out more of the conversation, so that the model may take it. Other strategies than leaving out
+ * shorten the conversation before the next call.
+ */
+export function cutsMore(drive: Drive, resolved: ResolvedModel, calibration: Calibration): boolean {
+  if ((drive.definition.memory_config?.short_term?.strategy ?? 'fifo') !== 'fifo') return false;
+  const source = sourceOf(drive);
+  const asked = askedOf(source.limits, resolved);
+  const after = { ...source, announced: null, calibration: corrected(source.calibration, calibration) };
+  const { dropped, tokens, room } = fitContext(after, asked);
+  return dropped > fitContext(source, asked).dropped && tokens <= room.most;
+}

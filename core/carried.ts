@@ -3,25 +3,34 @@ import { calibrate, corrected, type Calibration } from './calibration.ts';
 import { contextChange, inheritedCut, type ContextCut } from './context-state.ts';
 import type { NewEvent, RunEvent } from './events.ts';
 import { INTERRUPTED } from './model-call-state.ts';
+import type { RefusedFiles } from './refused-files.ts';
 
 export interface Carried {
   calibration?: Calibration | undefined;
   containerId?: string | undefined;
   /** Ordinals of messages that came in the middle of a turn. */
   steered?: number[] | undefined;
+  refusedFiles?: RefusedFiles[] | undefined;
   /** Where the conversation that models are sent begins, and what was left out. Only grows within a budget. */
   firstKept?: number | undefined;
   cut?: ContextCut | undefined;
 }
 
+/** A part of the run's state: the messages that are sent without their images and files. */
+export interface Refused {
+  refusedFiles?: RefusedFiles[];
+}
+
 type Known = { [Key in keyof Carried]: NonNullable<Carried[Key]> };
 
 /** What the first event of a run says of it. */
-export type Handed = Pick<Payload<'run.created'>, 'calibration' | 'container_id' | 'steered' | 'cut'>;
+export type Handed = Pick<Payload<'run.created'>, 'calibration' | 'container_id' | 'steered' | 'refused_files' | 'cut'>;
 
 /** The state with which a run begins. */
-export function takenOver({ calibration, container_id: containerId, steered, cut }: Handed): Known {
+export function takenOver(handed: Handed): Known {
+  const { calibration, container_id: containerId, steered, refused_files: refusedFiles, cut } = handed;
   return {
+    ...(refusedFiles && { refusedFiles }),
     ...(calibration && { calibration }),
     ...(containerId !== undefined && { containerId }),
     ...(steered && { steered }),
@@ -48,7 +57,7 @@ type CarryingEvent = Extract<NewEvent, { type: (typeof CARRYING)[number] }>;
 
 /** The state after more of those events. Equals what the fold of all events gives. */
 export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEvent, 'type' | 'payload'>[]): Known {
-  let { calibration, containerId, modelCall, steered, firstKept, cut } = start;
+  let { calibration, containerId, modelCall, steered, refusedFiles, firstKept, cut } = start;
   for (const { type, payload } of events as readonly CarryingEvent[]) {
     if (type === 'message.dequeued') {
       if (payload.as === 'steer' && payload.length !== undefined) steered = [...(steered ?? []), payload.length - 1];
@@ -64,6 +73,7 @@ export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEven
     } else if (type === 'model.failed') {
       if (payload.error.code === INTERRUPTED) continue;
       calibration = corrected(calibration, payload.calibration);
+      if (payload.refused_files) refusedFiles = [...(refusedFiles ?? []), payload.refused_files];
       modelCall = modelCall && { ...modelCall, failures: modelCall.failures + 1 };
     } else {
       calibration = calibrationAfter({ calibration, modelCall }, payload);
@@ -75,18 +85,20 @@ export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEven
     ...(calibration && { calibration }),
     ...(containerId !== undefined && { containerId }),
     ...(steered && { steered }),
+    ...(refusedFiles && { refusedFiles }),
     ...(cut && firstKept !== undefined && { firstKept, cut }),
   };
 }
 
 /** What a failed request teaches of the next ones. */
 export function learnedFrom(
-  { calibration }: Pick<Carried, 'calibration'>,
+  { calibration, refusedFiles = [] }: Pick<Carried, 'calibration' | 'refusedFiles'>,
   { type, payload }: RunEvent,
-): { calibration?: Calibration } {
+): { calibration?: Calibration; refusedFiles?: RefusedFiles[] } {
   if (type !== 'model.retried' && type !== 'model.failed') return {};
   const after = corrected(calibration, payload.calibration);
-  return after ? { calibration: after } : {};
+  const refused = type === 'model.failed' ? payload.refused_files : undefined;
+  return { ...(after && { calibration: after }), ...(refused && { refusedFiles: [...refusedFiles, refused] }) };
 }
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];

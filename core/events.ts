@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { calibration } from './calibration.ts';
+import { refusedFiles } from './refused-files.ts';
 import { compaction } from './compaction.ts';
 import { attachment } from './content.ts';
 import { CHECK_EVENTS } from './events/check-events.ts';
@@ -112,6 +113,8 @@ const RUN_EVENTS = {
     calibration: calibration.optional(),
     /** Ordinals of the thread's messages that came in the middle of a turn: conversations are not cut before them. */
     steered: z.array(z.int().min(0)).optional(),
+    /** Messages of the thread that are sent without their images and files, since a provider has refused one. */
+    refused_files: z.array(refusedFiles).optional(),
     /** Where the conversation that models were sent began at the end of the thread's last run: it is not read from before. */
     cut: z.object({ first_kept_ordinal: count, dropped_tokens: count, budget_tokens: count }).optional(),
     /** The thread's last run left untrusted results that no model has read. */

@@ -1,6 +1,6 @@
 /** The state of a run and its fold: the single definition of each event's meaning for a run. */
 import type { Calibration } from './calibration.ts';
-import { carriedAfter, estimateOf, learnedFrom, takenOver } from './carried.ts';
+import { carriedAfter, estimateOf, learnedFrom, takenOver, type Refused } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
 import { checkChange, reflectionChange, type FinalAnswer, type Misfit, type Reflection } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
@@ -55,7 +55,7 @@ export interface TurnState {
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
-export interface RunState extends DeniedCalls, Reading {
+export interface RunState extends DeniedCalls, Reading, Refused {
   seq: number;
   status: RunStatus;
   agentId: string;

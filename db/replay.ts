@@ -1,5 +1,6 @@
 /** Reads what a replay needs of earlier runs: their calls after the fork, and their models' answers. */
 import { compaction, type Compaction } from '../core/compaction.ts';
+import type { RefusedFiles } from '../core/refused-files.ts';
 import type { AssistantBlock } from '../core/content.ts';
 import type { NewEvent, TurnInput } from '../core/events.ts';
 import type { AttemptError } from '../core/ledger.ts';
@@ -9,7 +10,6 @@ import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { CallStatus } from '../core/state.ts';
 import { DELEGATE_TOOL, type ToolEffect } from '../core/tool.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
-import type { Calibration } from '../core/calibration.ts';
 import { carriedAfter, CARRYING, takenOver, type Carried, type Carrying, type Handed } from '../core/carried.ts';
 import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
@@ -165,16 +165,6 @@ export async function listCompactions(
   return { compactions, context: first?.context ?? undefined };
 }
 
-/** Corrections of token estimates by requests that were refused for their length, in order. */
-export function listCorrections(tx: Tx, runId: string): Promise<{ step: number; calibration: Calibration }[]> {
-  return tx.query(
-    `select step, payload->'calibration' as calibration from run_events
-     where run_id = $1 and type in ('model.retried', 'model.failed', 'model.responded') and payload->'calibration' is not null
-     order by seq`,
-    [runId],
-  );
-}
-
 /** Steps in which a run asked a model by a tool of Drover's own. */
 export async function listOwnAsks(tx: Tx, runId: string, tool: string): Promise<number[]> {
   const rows = await tx.query<{ step: number }>(
@@ -224,17 +214,25 @@ export async function findContextAt(
   tx: Tx,
   runId: string,
   seq: number,
-): Promise<{ compaction: Compaction | undefined; firstKept: number }> {
-  const rows = await tx.query<{ type: string; payload: { first_kept_ordinal: number } }>(
-    `select type, payload from run_events
+): Promise<{ compaction: Compaction | undefined; firstKept: number; refusedFiles: RefusedFiles[] }> {
+  const found = await tx.query<{
+    type: string;
+    payload: { first_kept_ordinal: number; refused_files: RefusedFiles[] };
+  }>(
+    `select type, case type when 'model.failed' then jsonb_build_object('refused_files', jsonb_build_array(payload->'refused_files'))
+         else payload end as payload from run_events
      where run_id = $1 and seq < $2 and commit_seq <= (select ${commitUpTo('$1', '$2')})
-       and type in ('context.compacted', 'context.transformed') order by seq desc`,
+       and (type in ('context.compacted', 'context.transformed')
+         or (type = 'model.failed' or seq = 1) and payload->'refused_files' is not null) order by seq desc`,
     [runId, seq],
   );
+  const refusedFiles = found.flatMap(({ payload }) => payload.refused_files ?? []);
+  const rows = found.filter(({ type }) => type.startsWith('context.'));
   const { context } = await listCompactions(tx, runId);
   const last = rows.find(({ type }) => type === 'context.compacted')?.payload;
-  const found = last ? compaction.parse(last) : context;
-  return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
+  const made = last ? compaction.parse(last) : context;
+  const firstKept = rows[0]?.payload.first_kept_ordinal ?? made?.first_kept_ordinal ?? 0;
+  return { compaction: made, firstKept, refusedFiles };
 }
 
 /** Length of the conversation that a model call was answered for, including messages read into it after its announcement. */
@@ -282,7 +280,7 @@ export async function findCarried(
 ): Promise<Carried> {
   const [start] = await tx.query<{ seq: number; state: Carrying }>(
     `select seq, jsonb_build_object('calibration', state->'calibration', 'containerId', state->'containerId',
-         'steered', state->'steered', 'modelCall', state->'modelCall', 'firstKept', state->'firstKept', 'cut', state->'cut') as state
+         'steered', state->'steered', 'refusedFiles', state->'refusedFiles', 'modelCall', state->'modelCall', 'firstKept', state->'firstKept', 'cut', state->'cut') as state
        from checkpoints where run_id = $1 and ($2::int is null or (state->>'steps')::int < $2) order by seq desc limit 1`,
     [runId, beforeStep ?? null],
   );

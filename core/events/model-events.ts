@@ -4,6 +4,7 @@ import { calibration } from '../calibration.ts';
 import { INTENT_KINDS } from '../intents.ts';
 import { compaction, STRATEGIES } from '../compaction.ts';
 import { CUT_REASONS } from '../context.ts';
+import { refusedFiles } from '../refused-files.ts';
 import { REQUEST_PARTS, STOP_REASONS } from '../model.ts';
 import { count, defineEvent, money, problem, replaced, uuid } from './event.ts';
 
@@ -106,6 +107,8 @@ export const MODEL_EVENTS = {
     /** The tool that Drover forced in an own call. */
     tool: z.string().optional(),
     error: problem,
+    /** It was refused for an image or a file, and so is the turn: from here on, these messages are sent without any. */
+    refused_files: refusedFiles.optional(),
     /** Output so far. Comes after the turn's end if the turn was cancelled meanwhile. */
     partial: z.string().optional(),
   }),

@@ -6,6 +6,7 @@ import type { RunEvent } from '../../core/events.ts';
 import { renderMemories } from '../../core/memory/prompt.ts';
 import { fold, type RunState } from '../../core/state.ts';
 import type { MessageRow } from '../../db/claim-run.ts';
+import { withoutRefused } from '../../modules/run-log/refused-files.ts';
 import { anthropicParams } from '../../llm/anthropic-request.ts';
 import { estimateMessages } from '../../llm/estimate-tokens.ts';
 import {
@@ -61,11 +62,13 @@ export function explain(log: readonly RunEvent[], rows: readonly MessageRow[], l
 }
 
 function sentIn(
-  { compaction, firstKept = 0, length }: RunState,
+  { compaction, firstKept = 0, length, refusedFiles }: RunState,
   rows: readonly MessageRow[],
   given: GivenText | undefined,
 ) {
-  const kept = setAside(rows.slice(0, length), compaction).filter(({ ordinal }) => ordinal >= firstKept);
+  const kept = setAside(withoutRefused(rows.slice(0, length), refusedFiles), compaction).filter(
+    ({ ordinal }) => ordinal >= firstKept,
+  );
   const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
   const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
   const tokens = estimateMessages([...summary, ...messages]);

@@ -12,6 +12,7 @@ import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
+import type { RefusedFiles } from '../../../core/refused-files.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { SessionOfThread } from '../../../db/sessions.ts';
 import { listSteering } from '../../../db/steering.ts';
@@ -159,6 +160,15 @@ function steeredIn({ from, modified }: Fork, shared: number): number[] | undefin
   return modified.messages ? from.state.steered?.filter((ordinal) => ordinal < shared) : from.state.steered;
 }
 
+/** What a client gives in place of messages is sent as it is. */
+function refusedIn({ from, modified }: Fork, shared: number): RefusedFiles[] | undefined {
+  const { refusedFiles } = from.state;
+  if (!modified.messages) return refusedFiles;
+  return refusedFiles?.flatMap(({ from: start, until }) => {
+    return start < shared ? [{ from: start, until: Math.min(until, shared) }] : [];
+  });
+}
+
 async function createdEvent(
   tx: Tx,
   fork: Fork,
@@ -198,6 +208,7 @@ async function createdEvent(
     ...carriedFields({
       ...from.state,
       steered: steeredIn(fork, shared),
+      refusedFiles: refusedIn(fork, shared),
       ...(fork.modified.messages && { cut: undefined }),
     }),
     // A repetition is paid from the same budget, unless the fork brings its own.

@@ -52,11 +52,13 @@ export function runCreated({ traceparent, ...origin }: RunOrigin): Created {
 }
 
 /** The fields that a run takes over from the run that it continues. */
-export function carriedFields({ calibration, containerId, steered = [], firstKept = 0, cut }: Carried = {}): Handed {
+export function carriedFields(carried: Carried = {}): Handed {
+  const { calibration, containerId, steered = [], refusedFiles = [], firstKept = 0, cut } = carried;
   return {
     ...(calibration && { calibration }),
     ...(containerId !== undefined && { container_id: containerId }),
     ...(steered.length > 0 && { steered }),
+    ...(refusedFiles.length > 0 && { refused_files: refusedFiles }),
     ...(cut &&
       firstKept > 0 && {
         cut: { first_kept_ordinal: firstKept, dropped_tokens: cut.droppedTokens, budget_tokens: cut.budgetTokens },

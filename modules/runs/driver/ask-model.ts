@@ -20,6 +20,7 @@ import { partialText } from './partial-answer.ts';
 import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
 import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
+import { refusedFilesFor } from './refused-content.ts';
 import { correctionFor, cutsMore } from './refused-length.ts';
 import { tellCalls } from './tell-calls.ts';
 import { tellPieces } from './tell-pieces.ts';
@@ -82,7 +83,8 @@ async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Pro
       failed.push({ ...admission, resolved });
       continue;
     }
-    const asked = { resolved, call, deadline, admission };
+    const isLast = resolved === models.at(-1) && failed.every(({ noted }) => !noted);
+    const asked = { resolved, call, deadline, admission, isLast };
     const answer = tooLong ?? (await askFitting(drive, asked));
     if (!(answer instanceof ModelError)) {
       await charge(drive, { resolved, answer, passedTokens: admission.tokens });
@@ -102,6 +104,8 @@ interface Asked {
   call: CallModel;
   deadline: Deadline;
   admission: Exclude<Admission, { kind: 'away' }>;
+  /** If it refuses the request, the turn fails. */
+  isLast: boolean;
 }
 
 /** A model that gave no answer; `noted` if its provider may be back later. */
@@ -161,7 +165,9 @@ async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Prom
   const problem = { code, message };
   const said = partial === undefined ? {} : { partial };
   const calibration = admission === NOT_ASKED ? undefined : correctionFor(drive, resolved, error);
-  const failed = { model: resolved.model, error: problem, ...paid, ...(calibration && { calibration }), ...said };
+  const refused_files = asked.isLast && !late ? refusedFilesFor(drive, error) : undefined;
+  const learned = { ...(calibration && { calibration }), ...(refused_files && { refused_files }) };
+  const failed = { model: resolved.model, error: problem, ...paid, ...learned, ...said };
   appendEvent(drive.log, recordModelFailure(drive.log.state, call.step, failed));
   if (late) throw late;
   const { rateLimiter } = resolved;

@@ -19,6 +19,7 @@ import { estimateMessages, estimateRequest, estimateTokens } from '../../../llm/
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { takesOwnTools } from '../../../llm/own-tools-taken.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
+import { withoutRefused } from '../../run-log/refused-files.ts';
 import { offeredTools, promptOf } from './open-node.ts';
 import {
   messagesFor,
@@ -90,7 +91,10 @@ interface Driven {
   log: {
     messages: readonly MessageRow[];
     before?: LeftOut;
-    state: Pick<RunState, 'seq' | 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph' | 'steered'>;
+    state: Pick<
+      RunState,
+      'seq' | 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph' | 'steered' | 'refusedFiles'
+    >;
   };
   step?: { announced: AnnouncedContext | null };
   memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
@@ -102,7 +106,8 @@ export function sourceOf(driven: Driven): RequestSource {
   const { definition, log, run, memory } = driven;
   const tools = offeredTools(driven);
   const prompt = promptOf(driven);
-  const { messages, before, state } = log;
+  const { before, state } = log;
+  const messages = withoutRefused(log.messages, state.refusedFiles);
   const { compaction, containerId, calibration, steered } = state;
   const examples = state.turn?.examples;
   const about = { compaction, containerId, calibration, steered, examples, limits: run.pinned.limits };

@@ -6,7 +6,9 @@ import { recordCompaction } from '../../../core/decision-events/model-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { estimateMessages } from '../../../llm/estimate-tokens.ts';
 import { askForTool, type OwnTool, type ToolFault } from '../../model-calls/ask-for-tool.ts';
+import type { MessageRow } from '../../../db/claim-run.ts';
 import { messagesFor, partsOf, summaryMessage } from '../../run-log/conversation.ts';
+import { withoutRefused } from '../../run-log/refused-files.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { modelsFor, notWithin, TurnFailure } from './ask-model.ts';
 import { askedOf, roomFor, sourceOf } from './build-request.ts';
@@ -71,7 +73,7 @@ function payloadOf(
     strategy,
     ...made,
     tokens_before: tokens,
-    tokens_after: tokensOf(partsOf(log.messages, { compaction: made }), made),
+    tokens_after: tokensOf(partsOf(rowsOf(drive), { compaction: made }), made),
     budget_tokens: limit,
     dropped_tokens: (log.state.cut?.droppedTokens ?? 0) + goneTokens,
   };
@@ -85,7 +87,7 @@ function plan(drive: Drive): Planned | undefined {
   const source = sourceOf(drive);
   const [resolved] = modelsFor(drive);
   const { budget, limit, most } = roomFor(source, askedOf(source.limits, resolved));
-  const parts = partsOf(log.messages, { compaction: current, steered }).filter(({ ordinal }) => ordinal >= firstKept);
+  const parts = partsOf(rowsOf(drive), { compaction: current, steered }).filter(({ ordinal }) => ordinal >= firstKept);
   const tokens = tokensOf(parts, current);
   if (tokens <= budget) return undefined;
   const made = planCompaction({ strategy, parts, current, budget, tokens }) ?? withoutSummary(drive, current, most);
@@ -98,13 +100,18 @@ function withinMost(drive: Drive, made: Compaction, most: number): Compaction {
 }
 
 /** Undefined if the current turn fits with the summary, or does not fit without it either. */
-function withoutSummary({ log }: Drive, made: Compaction | undefined, most: number): Compaction | undefined {
+function withoutSummary(drive: Drive, made: Compaction | undefined, most: number): Compaction | undefined {
   if (made?.summary === undefined) return undefined;
   const { summary: _, ...rest } = made;
-  const parts = partsOf(log.messages, { compaction: made, steered: log.state.steered });
+  const parts = partsOf(rowsOf(drive), { compaction: made, steered: drive.log.state.steered });
   const start = parts.findLastIndex(({ startsTurn }) => startsTurn);
   const turn = parts.slice(Math.max(0, start));
   return tokensOf(turn, rest) <= most && tokensOf(turn, made) > most ? rest : undefined;
+}
+
+/** The messages as they are sent. */
+function rowsOf({ log }: Drive): readonly MessageRow[] {
+  return withoutRefused(log.messages, log.state.refusedFiles);
 }
 
 function tokensOf(parts: readonly Part[], compaction: Compaction | undefined): number {

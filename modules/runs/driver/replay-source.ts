@@ -20,7 +20,6 @@ import {
   findCarried,
   listRecordedAnswers,
   listCompactions,
-  listCorrections,
   listOwnAsks,
   listRecordedCalls,
   listRecordedNodes,
@@ -32,8 +31,10 @@ import {
   type RecordedReflection,
 } from '../../../db/replay.ts';
 import { findRunRow } from '../../../db/runs.ts';
+import { listCorrections } from '../../../db/token-corrections.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { Context } from '../../governance/context.ts';
+import { withoutRefused } from '../../run-log/refused-files.ts';
 import { buildRequest, windowOf } from './build-request.ts';
 import { offeredTools, promptOf, type NodePosition } from './open-node.ts';
 
@@ -233,7 +234,7 @@ export function recordedReflection(
 function originalRequest(
   original: OriginalRun,
   row: RecordedAnswerRow & { asked: NonNullable<RecordedAnswerRow['asked']> },
-  { calibration, steered }: RunState,
+  { calibration, steered, refusedFiles }: RunState,
 ): AskedModel {
   const { definition, run } = original;
   const inNode = { definition, tools: original.tools, log: { state: { graph: nodeAt(original, row) } } };
@@ -242,7 +243,7 @@ function originalRequest(
     definition,
     tools: offeredTools(inNode),
     prompt: promptOf(inNode),
-    messages: original.messages.slice(0, row.responded.ordinal),
+    messages: withoutRefused(original.messages.slice(0, row.responded.ordinal), refusedFiles),
     limits: run.pinned.limits,
     examples: row.asked.examples,
     compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,

@@ -137,8 +137,8 @@ export interface DeliveryOutcome {
 
 /**
  * Records the end of an attempt on the delivery and its webhook; returns for how long the webhook has been failing. A delivery
- * that was asked for once more meanwhile stays due; one that failed at another URL than the webhook's is due at once. Locks the
- * delivery before its webhook, as `redeliver` does.
+ * that was asked for once more meanwhile stays due, or as that attempt has ended it: attempts are counted anew since. One that
+ * failed at another URL than the webhook's is due at once. Locks the delivery before its webhook, as `redeliver` does.
  */
 export async function finishDelivery(
   tx: Tx,
@@ -148,7 +148,7 @@ export async function finishDelivery(
   await tx.query(
     `update webhook_deliveries set status = $3, response_status = $4, error = $5, delivered_at = case when $3 = 'delivered' then now() end,
        next_at = clock_timestamp() + case when exists (select from webhooks where id = $7 and url = $8) then $6::float8 else 0 end * interval '1 ms'
-     where id = $1 and attempts = $2`,
+     where id = $1 and attempts = $2 and status = 'pending'`,
     [delivery.id, delivery.attempts, status, responseStatus ?? null, error ?? null, waitMs, hook.id, hook.url],
   );
   const [row] = await tx.query<{ failing_ms: number }>(

@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { finishDelivery } from '../../db/webhook-deliveries.ts';
+import type { Tx } from '../../db/database.ts';
+import {
+  claimDeliveries,
+  finishDelivery,
+  giveBackDelivery,
+  listDeliveries,
+  redeliver,
+} from '../../db/webhook-deliveries.ts';
 import { insertWebhook } from '../../db/webhooks.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -41,4 +48,53 @@ describe('the end of a delivery', () => {
     });
     assert.ok((await finishing.end) >= 0);
   });
+
+  const inTenant = <T>(work: (tx: Tx) => Promise<T>) => testDatabase.database.withTenant(tenant, work);
+  const again = () => inTenant((tx) => redeliver(tx, { webhookId: hook.id, id: delivery.id }));
+  /** What a sender gets that then takes longer than it may. */
+  const claim = async () => {
+    const due = { webhookId: hook.id, limit: 1, leaseMs: 0, fields: {} };
+    const [claimed] = await inTenant((tx) => claimDeliveries(tx, due));
+    assert.ok(claimed);
+    return claimed;
+  };
+  const arrived = { status: 'delivered', responseStatus: 200, error: undefined, waitMs: 0 } as const;
+  const finish = (made: typeof delivery, how: typeof arrived | typeof failed) =>
+    inTenant((tx) => finishDelivery(tx, { hook, delivery: made }, how));
+  const giveBack = (made: typeof delivery) => inTenant((tx) => giveBackDelivery(tx, made));
+  const read = async () => {
+    const [row] = await inTenant((tx) => listDeliveries(tx, { webhookId: hook.id, limit: 1 }));
+    return row;
+  };
+
+  for (const [what, end] of [
+    ['failure', (made: typeof delivery) => finish(made, failed)],
+    ['return', giveBack],
+  ] as const) {
+    it(`stays as it is whatever ${what} an earlier attempt reports late`, async () => {
+      await again();
+      const earlier = await claim();
+      const later = await claim();
+      const underWay = await read();
+      await end(earlier);
+      assert.deepEqual(await read(), underWay);
+      await finish(later, arrived);
+      const delivered = await read();
+      assert.equal(delivered?.status, 'delivered');
+      await end(earlier);
+      assert.deepEqual(await read(), delivered);
+    });
+
+    it(`stays as it is whatever ${what} is reported by an attempt from before it was asked for again`, async () => {
+      await again();
+      const earlier = await claim();
+      await again();
+      const later = await claim();
+      assert.equal(later.attempts, earlier.attempts);
+      await finish(later, arrived);
+      const delivered = await read();
+      await end(earlier);
+      assert.deepEqual(await read(), delivered);
+    });
+  }
 });

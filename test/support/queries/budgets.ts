@@ -39,6 +39,12 @@ export function usageOfBudget(tenant: Tenant): Promise<object> {
   return row(tenant, 'select tokens, cost_usd, steps from budget_usage');
 }
 
+/** How many runs have been added up in the usage of all days. */
+export async function countAddedRuns(tenant: Tenant): Promise<number> {
+  const sql = `select coalesce(sum(count), 0)::int as runs from usage_daily where kind = 'run'`;
+  return (await row<{ runs: number }>(tenant, sql)).runs;
+}
+
 /** As if so many tokens of a daily budget had been used today. */
 export async function useUpToday(tenant: Tenant, budget: string, tokens: number): Promise<void> {
   await rows(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { ClaimedRun } from '../../../db/claim-run.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
-import { hasMovedOn } from '../../../db/database.ts';
+import { hasMovedOn, isDatabaseAway } from '../../../db/database.ts';
 import { lockRun } from '../../../db/runs.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit, type GroupCommit } from '../../../modules/run-log/group-commit.ts';
@@ -160,6 +160,33 @@ describe('Group commit', () => {
     assert.equal(events.at(-1)?.seq, row.last_seq);
     assert.equal(events.length, 4);
     assert.equal(outcomes[call]?.status, 'succeeded');
+  });
+
+  it('repeats none of a batch whose connection was lost when its changes were committed apart', async () => {
+    const { db } = engine.context;
+    const [run, other] = [await create(engine.context), await create(engine.context)];
+    const names: string[] = [];
+    const call: Context['db']['call'] = async (statement) => {
+      names.push(statement.name);
+      const answer = await db.call(statement);
+      if (statement.name === 'change_runs_apart') throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+      return answer as never;
+    };
+    const losing = createGroupCommit({ ...db, call }, { lanes: 1 });
+    const spoilt = { calls: [{ id: run, from: ['running' as const], set: {} }] };
+    const ends = await Promise.allSettled([
+      losing.commit(appending(engine.tenantId, run)),
+      losing.commit({ ...appending(engine.tenantId, other), ...spoilt }),
+    ]);
+    assert.deepEqual(
+      ends.map((end) => end.status === 'rejected' && isDatabaseAway(end.reason)),
+      [true, true],
+    );
+    assert.deepEqual(names, ['change_runs', 'change_runs_apart']);
+    assert.deepEqual(
+      (await engine.log(run)).map(({ type }) => type),
+      ['run.created', 'run.started'],
+    );
   });
 
   it('repeats no batch whose connection was lost after it was committed', async () => {

@@ -8,6 +8,11 @@ export function openWaits(tenant: Tenant, run: string): Promise<object[]> {
   return rows(tenant, 'select id from waits where run_id = $1 and closed_at is null', run);
 }
 
+/** A wait as it lies there. */
+export function waitOf(tenant: Tenant, id: string): Promise<{ until: Date; created_at: Date; closed_at: Date | null }> {
+  return row(tenant, 'select until, created_at, closed_at from waits where id = $1', id);
+}
+
 /** What any run of any tenant still waits for. */
 export function openWaitsOfAll(db: Database): Promise<object[]> {
   return rowsOfAll(db, 'select id from waits where closed_at is null');

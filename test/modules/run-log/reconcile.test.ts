@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
+import { listLostCalls } from '../../../db/maintenance.ts';
 import { claimEarly } from '../../../db/maintenance-acts.ts';
 import { positionJobId } from '../../../jobs/define-job.ts';
 import { TURNS } from '../../../jobs/turns.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
-import { openEngine, type Engine } from '../../support/engine.ts';
+import { offered, openEngine, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { storedRun } from '../../support/queries/runs.ts';
+import { endFirstAttempt, pauseCall } from '../../support/queries/tool-calls.ts';
+
+const EVERYTHING = { quietMs: 0, after: '00000000-0000-0000-0000-000000000000', limit: 500, embeds: true };
 
 describe('Reconciliation', () => {
   let engine: Engine;
@@ -44,6 +48,20 @@ describe('Reconciliation', () => {
     assert.ok(await areThere());
     assert.ok(await queue.getJob(alive ?? ''));
     assert.equal((await reconcile(context, 0)).turns, 0);
+  });
+
+  it('finds only those calls that may be made by now', async () => {
+    const agent = await engine.agent({}, [{ name: 'send' }]);
+    engine.say((request) => use({ name: offered(request, 'send') }));
+    const { run } = await engine.start(agent, 'send it');
+    assert.equal(await engine.drive(run), 'yielded');
+    const isLost = async () =>
+      (await listLostCalls(engine.context.db, EVERYTHING)).some(({ run_id }) => run_id === run);
+    assert.equal(await isLost(), true);
+    await pauseCall(engine, run);
+    assert.equal(await isLost(), false);
+    await endFirstAttempt(engine, run);
+    assert.equal(await isLost(), true);
   });
 
   it('is done by one of many processes that start together', async () => {

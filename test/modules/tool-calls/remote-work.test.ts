@@ -1,5 +1,8 @@
 /** Calls whose work goes on elsewhere, where whoever makes them dies. */
 import assert from 'node:assert/strict';
+import { listLostCalls } from '../../../db/maintenance.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { cancelRemote } from '../../../modules/tool-calls/cancel-remote.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
 import { methodOf, startA2aServer, type A2aServer } from '../../support/a2a-server.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -89,6 +92,22 @@ describe('A call whose work goes on elsewhere', () => {
       });
     assert.equal(ids.length, 2);
     assert.equal(new Set(ids).size, 1);
+  });
+
+  it('is found by maintenance until it is cancelled there, where its run was cancelled and the job for that is lost', async () => {
+    const run = await begun('held paper');
+    assert.equal((await engine.makeCalls(run))[0]?.kind, 'later');
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    const lost = async () => {
+      const filter = { quietMs: 0, after: '00000000-0000-0000-0000-000000000000', limit: 500, embeds: true };
+      return (await listLostCalls(engine.context.db, filter)).filter(({ run_id }) => run_id === run);
+    };
+    const [call] = await lost();
+    assert.ok(call);
+    const job = { tenantId: engine.tenantId, runId: run, callId: call.id };
+    await cancelRemote(engine.context, job, new AbortController().signal);
+    assert.deepEqual(await lost(), []);
+    assert.equal(remote.count('CancelTask'), 1);
   });
 
   it('is of unknown outcome where the agent is not said to know it, until its answer comes after all', async () => {

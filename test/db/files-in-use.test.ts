@@ -4,14 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { eraseRows } from '../../db/erasure.ts';
-import { noteUses } from '../../db/files.ts';
+import { deleteFiles, findContent, listFiles, noteUses, readRunOwner } from '../../db/files.ts';
+import type { Tx } from '../../db/database.ts';
 import { eraseEvent } from '../../core/erasure.ts';
 import { newId } from '../../lib/new-id.ts';
-import { keepFile, writeContent } from '../../modules/files/store-file.ts';
+import { keepFile, writeContent, type StoredContent } from '../../modules/files/store-file.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/bootstrap.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { sideBySide } from '../support/side-by-side.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('A file of a run that is erased', () => {
@@ -27,25 +29,65 @@ describe('A file of a run that is erased', () => {
     if (folder) await rm(folder, { recursive: true });
   });
 
-  it('stays where another run is just taking it up', async () => {
-    const { db } = api.context;
-    const content = await writeContent(api.context, DEFAULT_TENANT_ID, {
-      source: Readable.from([Buffer.from('a text')]),
+  const written = (text: string) =>
+    writeContent(api.context, DEFAULT_TENANT_ID, {
+      source: Readable.from([Buffer.from(text)]),
       signal: new AbortController().signal,
     });
-    const { id: file } = await db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-      keepFile(tx, content, {
-        filename: 'a.txt',
-        mimeType: 'text/plain',
-        origin: 'user',
-        trust: 'trusted',
-        workspaceId: DEFAULT_WORKSPACE_ID,
-      }),
-    );
-    const message = { message: 'say done', attachments: [{ file_id: file }] };
+  const keep = (tx: Tx, content: StoredContent, runId?: string) =>
+    keepFile(tx, content, {
+      filename: 'a.txt',
+      mimeType: 'text/plain',
+      origin: 'user',
+      trust: 'trusted',
+      workspaceId: DEFAULT_WORKSPACE_ID,
+      runId,
+    });
+  const completed = async (input: object) => {
     const agent = await api.newAgent();
-    const { run_id: first } = (await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: message } })).json;
-    await waitUntil('it is done', async () => (await api.call('GET', `/v1/runs/${first}`)).json.status === 'completed');
+    const { run_id: run } = (await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input } })).json;
+    await waitUntil('it is done', async () => (await api.call('GET', `/v1/runs/${run}`)).json.status === 'completed');
+    return run;
+  };
+  const inTenant = <T>(work: (tx: Tx) => Promise<T>) => api.context.db.withTenant(DEFAULT_TENANT_ID, work);
+
+  it('goes with it where it is just being stored, and none comes later', async () => {
+    const run = await completed({ message: 'say done' });
+    const content = await written('made by a tool');
+    const [owner] = await sideBySide(
+      { context: api.context, tenantId: DEFAULT_TENANT_ID },
+      {
+        first: (tx) => readRunOwner(tx, run),
+        second: () => inTenant((tx) => eraseRows(tx, run, eraseEvent)),
+        statement: 'update runs set metadata',
+        last: (tx) => keep(tx, content, run),
+      },
+    );
+    assert.ok(owner);
+    const page = { workspaceId: DEFAULT_WORKSPACE_ID, runId: run, limit: 10 };
+    assert.deepEqual(await inTenant((tx) => listFiles(tx, page)), []);
+  });
+
+  it('leaves its content to another file that is just taking that up', async () => {
+    const content = await written('twice');
+    const { id } = await inTenant((tx) => keep(tx, content));
+    const same = await written('twice');
+    const [file] = await sideBySide(
+      { context: api.context, tenantId: DEFAULT_TENANT_ID },
+      {
+        first: (tx) => keep(tx, same),
+        second: () => inTenant((tx) => deleteFiles(tx, [id])),
+        statement: 'delete_files',
+      },
+    );
+    assert.equal(await inTenant((tx) => findContent(tx, content.sha256)), file.content_id);
+  });
+
+  it('stays where another run is just taking it up', async () => {
+    const { db } = api.context;
+    const content = await written('a text');
+    const { id: file } = await inTenant((tx) => keep(tx, content));
+    const first = await completed({ message: 'say done', attachments: [{ file_id: file }] });
     let erased: Promise<unknown> | undefined;
     const taken = await db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
       const ids = await noteUses(tx, { tenantId: DEFAULT_TENANT_ID, runId: newId(), fileIds: [file] });

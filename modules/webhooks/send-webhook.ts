@@ -149,9 +149,9 @@ type Ready = { channel: Channel; notice: Notice; secret: string };
 /** What to send, or why nothing is sent. */
 function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: DeliveryOutcome } {
   if (hook.status === 'disabled') return { refused: over('The webhook is disabled.') };
+  const refuse = (error: string) => ({ refused: tryAgain(delivery, { responseStatus: undefined, error }) });
   // Retried, since this process may get the earlier key back.
-  if (secret instanceof SecretUnreadableError)
-    return { refused: tryAgain(delivery, { responseStatus: undefined, error: UNREADABLE }) };
+  if (secret instanceof SecretUnreadableError) return refuse(UNREADABLE);
   if (secret === undefined) return { refused: over('The secret of the webhook is gone.') };
   if (!delivery.event) return { refused: over('The event is not there any more.') };
   const notice = noticeOf(delivery, delivery.event);
@@ -160,7 +160,8 @@ function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: Delive
     return pushedState(notice) === undefined ? { refused: NOTHING_TO_TELL } : { channel: A2A_PUSH, notice, secret };
   }
   const channel = channelOf(hook.url);
-  if (!channel) return { refused: over('There is no channel for the URL of the webhook any more.') };
+  // Retried, since a process of a newer build may have it.
+  if (!channel) return refuse(NO_CHANNEL);
   return { channel, notice, secret };
 }
 
@@ -229,6 +230,7 @@ const NOTHING_TO_TELL: DeliveryOutcome = {
   waitMs: 0,
 };
 const UNREADABLE = 'The secret of the webhook cannot be read with the keys that Drover has.';
+const NO_CHANNEL = "The process that was to send it has no channel for the webhook's URL.";
 
 /** Counts the attempt; logs it if it did not arrive. */
 function report({ log, metrics }: Sender, { tenantId, hook, delivery }: Attempt, of: DeliveryOutcome): void {

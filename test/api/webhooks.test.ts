@@ -19,6 +19,7 @@ import {
   pauseOfWebhook,
   setAttempts,
   stopWebhooks,
+  tellThrough,
 } from '../support/queries/webhooks.ts';
 import { newName } from '../support/new-name.ts';
 
@@ -276,6 +277,25 @@ for (const mode of DOMAIN_MODES) {
       const [waiting] = await deliveriesOf(unreadable.id);
       assert.deepEqual([waiting?.status, waiting?.attempts], ['pending', 1]);
       assert.match(waiting?.error ?? '', /cannot be read/);
+    });
+
+    it('wait for a process that knows the channel of their URL, and fail where none comes in all their attempts', async () => {
+      const { id } = await hook(['run.created']);
+      await startRun();
+      await tellThrough(here(), id, 'newer://127.0.0.1/phone');
+      await sendDueWebhooks(api.context);
+      const [early] = await deliveriesOf(id);
+      assert.deepEqual([early?.status, early?.attempts], ['pending', 1]);
+      assert.match(early?.error ?? '', /no channel/);
+      await tellThrough(here(), id, `${receiver.url}/hook`);
+      await letTimePass();
+      assert.equal(await sendDueWebhooks(api.context), 1);
+      await startRun();
+      await tellThrough(here(), id, 'newer://127.0.0.1/phone');
+      await setAttempts(here(), LIMITS.webhookAttempts - 1);
+      await sendDueWebhooks(api.context);
+      const [late] = await deliveriesOf(id);
+      assert.deepEqual([late?.status, late?.attempts], ['failed', LIMITS.webhookAttempts]);
     });
 
     it('are disabled when the endpoint is gone or has failed for days, and give up on a delivery after its attempts', async () => {

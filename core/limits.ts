@@ -145,7 +145,10 @@ export const LIMITS = {
   /** Longest pauses in ms that a tool may ask for before it is called again, and with `execution.inline`, while a driver waits. */
   toolPauseMs: 86_400_000,
   inlinePauseMs: 30_000,
-  /** Further attempts of a tool call whose process had no time left to send it, which says nothing of the tool. */
+  /**
+   * Further attempts of a tool call whose process had no time left to send it, or does not know its transport, which says
+   * nothing of the tool.
+   */
   unsentRetries: 10,
   /** What the server of a model sends in answer to one call, in bytes: far more than a model may say. */
   modelAnswerBytes: 64 * 1024 * 1024,

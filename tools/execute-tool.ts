@@ -24,6 +24,7 @@ import type { SecretValues, StoredSecret } from './secret-values.ts';
 import { TOO_MANY_VALUES } from './response-body.ts';
 import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
 import { commandOf, destinationOf, kindOf, TRANSPORTS } from './transports.ts';
+import { forTransport, outcomeOfUnknown } from './unknown-transport.ts';
 import { createArgumentValidator, type ArgumentValidator } from './validate-arguments.ts';
 
 export interface ToolsOptions {
@@ -87,6 +88,8 @@ const NO_RESOURCES: ToolOutcome = {
 
 const NOTHING_TO_CANCEL: ToolOutcome = { kind: 'succeeded', output: null };
 
+type Send = (open: OpenTransport, call: TransportCall) => Promise<ToolOutcome>;
+
 /** Makes the tools of one process. `close()` must be called at its end. */
 export function createTools(options: ToolsOptions): Tools {
   const checkTransport = (transport: ToolTransport): void => {
@@ -114,11 +117,9 @@ export function createTools(options: ToolsOptions): Tools {
   const validator = createArgumentValidator();
   const { egress, now, builtins } = options;
   const transports = openTransports({ egress, validator, builtins, now, onToolsChanged });
-  const make = async (
-    tool: ToolDefinition,
-    attempt: ToolAttempt,
-    send: (call: TransportCall) => Promise<ToolOutcome>,
-  ): Promise<ToolOutcome> => {
+  const make = async (tool: ToolDefinition, attempt: ToolAttempt, send: Send): Promise<ToolOutcome> => {
+    const open = transports.get(tool.transport.type);
+    if (!open) return outcomeOfUnknown(tool.transport, attempt);
     try {
       checkTransport(tool.transport);
     } catch (error) {
@@ -130,19 +131,18 @@ export function createTools(options: ToolsOptions): Tools {
         onUnbound: (secret) => options.onUnboundSecret?.({ tenantId: attempt.tenantId, toolId: tool.id, secret }),
       });
       if ('kind' in secrets) return secrets;
-      return tidy(await send({ tool, transport: tool.transport, secrets }), secrets);
+      return tidy(await send(open, { tool, transport: tool.transport, secrets }), secrets);
     };
     return within(attempt, work, options.onFault);
   };
-  const openFor = ({ transport }: ToolDefinition) => transports.get(transport.type);
   return {
     validator,
     checkTransport,
-    execute: (tool, attempt) => make(tool, attempt, (call) => dispatch(call, attempt, transports)),
+    execute: (tool, attempt) => make(tool, attempt, (open, call) => open.call(call, forTransport(attempt))),
     cancel: (tool, attempt) =>
-      make(tool, attempt, (call) => openFor(tool)?.cancel?.(call, attempt) ?? Promise.resolve(NOTHING_TO_CANCEL)),
+      make(tool, attempt, (open, call) => open.cancel?.(call, attempt) ?? Promise.resolve(NOTHING_TO_CANCEL)),
     readResource: (tool, uri, attempt) =>
-      make(tool, attempt, (call) => openFor(tool)?.readResource?.(call, uri, attempt) ?? Promise.resolve(NO_RESOURCES)),
+      make(tool, attempt, (open, call) => open.readResource?.(call, uri, attempt) ?? Promise.resolve(NO_RESOURCES)),
     listTools,
     close: () => closeAll(transports),
   };
@@ -183,18 +183,6 @@ function oneAtATime<T>(work: (about: T) => Promise<void>, onError: (error: unkno
         if (state.again) setTimeout(start, PAUSE_MS, about).unref();
       });
   };
-}
-
-function dispatch(
-  call: TransportCall,
-  attempt: ToolAttempt,
-  transports: ReadonlyMap<string, OpenTransport>,
-): Promise<ToolOutcome> {
-  const { type } = call.transport;
-  const transport = transports.get(type);
-  if (transport) return transport.call(call, attempt);
-  const message = `The transport "${type}" is not known here.`;
-  return Promise.resolve({ kind: 'error', origin: 'drover', unsent: true, code: 'unknown-transport', message });
 }
 
 /** A call's secrets, read anew for each attempt, so that none is kept. A missing one ends the attempt before it begins. */

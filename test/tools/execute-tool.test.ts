@@ -8,6 +8,7 @@ import { SecretUnreadableError } from '../../core/secret-box.ts';
 import type { DomainFunctions } from '../../tools/builtin/builtin-type.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
+import type { RemoteWork, ToolOutcome } from '../../core/tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
 import { uniqueName } from '../../tools/unique-name.ts';
 import { cpuMs } from '../support/cpu-time.ts';
@@ -15,6 +16,8 @@ import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
 import { waitUntil } from '../support/wait-until.ts';
+
+type UnreachedOutcome = Extract<ToolOutcome, { kind: 'unreached' }>;
 
 const EGRESS = createEgress({ allow: [], allowLoopback: true });
 const NODE = process.execPath;
@@ -168,6 +171,24 @@ describe('createTools', () => {
     const outcome = await tools.execute(tool, attemptOf({}));
     assert.equal(briefly(outcome), 'unreached secrets');
     assert.doesNotMatch(messageOf(outcome), /select/);
+  });
+
+  it('leaves a call of a transport that it does not know to others, and its work elsewhere for a bounded time', async () => {
+    make();
+    const tool = toolOf({ type: 'newer' } as never);
+    const said = { code: 'unknown-transport', message: 'The transport "newer" is not known here.' };
+    const { kind, unsent, ...more } = (await tools.execute(tool, attemptOf({}))) as UnreachedOutcome;
+    assert.deepEqual([kind, unsent, more], ['unreached', true, { ...said, retryAfterMs: 5000 }]);
+    assert.equal(briefly(await tools.cancel(tool, attemptOf({}))), 'unreached unknown-transport');
+    assert.equal(briefly(await tools.readResource(tool, 'a:b', attemptOf({}))), 'unreached unknown-transport');
+    let remote: RemoteWork = { task: 7 };
+    for (let look = 1; look <= LIMITS.unsentRetries; look++) {
+      const outcome = await tools.execute(tool, attemptOf({}, { remote }));
+      assert.ok(outcome.kind === 'elsewhere' && outcome.waitMs === 1000 * 2 ** (look - 1));
+      ({ remote } = outcome);
+    }
+    const last = await tools.execute(tool, attemptOf({}, { remote }));
+    assert.deepEqual(last, { kind: 'error', origin: 'drover', ...said, remote: { task: 7 } });
   });
 
   it('refuses a command that is not listed, at registration, import and call', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../../core/limits.ts';
 import type { Database } from '../../../db/database.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -10,6 +11,7 @@ import {
   callOfRun,
   endFirstAttempt,
   endOfCall,
+  endPause,
   ledgerOfRun,
   outputsOfRun,
   pauseCall,
@@ -129,6 +131,24 @@ describe('the attempt of a tool call', () => {
     await pinTools(engine, run, pinned);
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.equal(engine.tools.seen.length, 1);
+  });
+
+  it('waits for a process that knows its transport, and fails where none comes in time', async () => {
+    const agent = await engine.agent({}, [{ name: 'fax', transport: { type: 'newer' } as never }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'fax') }) : text('sent')));
+    const { run } = await engine.start(agent, 'fax it');
+    await engine.drive(run);
+    for (let attempt = 1; attempt <= LIMITS.unsentRetries; attempt++) {
+      const [end] = await engine.makeCalls(run);
+      assert.ok(end?.kind === 'later' && end.waitMs >= 5000);
+      assert.deepEqual(await callOfRun(engine, run), { status: 'pending', attempt });
+      await endPause(engine, run);
+    }
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    const { status, code } = await endOfCall(engine, run);
+    assert.deepEqual([status, code], ['failed', 'unknown-transport']);
+    await engine.finish(run);
+    assert.match(JSON.stringify(await engine.conversation(run)), /The transport \\"newer\\" is not known here\./);
   });
 
   for (const inline of [false, true]) {

@@ -126,6 +126,11 @@ export function pauseCall(owner: Owner, run: string): Promise<void> {
   return tamper(owner, `update tool_calls set retry_at = now() + interval '1 minute' where run_id = $1`, run);
 }
 
+/** As if a call's next attempt were due. */
+export function endPause(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, 'update tool_calls set retry_at = null where run_id = $1', run);
+}
+
 /** As if another worker had claimed a call and given it back. */
 export function endFirstAttempt(owner: Owner, run: string): Promise<void> {
   return tamper(owner, 'update tool_calls set retry_at = null, attempt = 1 where run_id = $1', run);

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { forbidden, notFound } from '../../core/errors.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
-import { authenticate } from '../kit/authenticate.ts';
+import { authenticate, originOf } from '../kit/authenticate.ts';
 import { isOverTls } from '../kit/public-origin.ts';
 import { readText } from '../kit/read-text.ts';
 import type { ApiContext, Middleware } from '../kit/state.ts';
@@ -78,7 +78,7 @@ async function visitorOf(ctx: ApiContext, { context, parts, sessions }: Desk): P
   const { authenticator } = parts;
   const keyId = sessions.read(ctx.cookies.get(COOKIE) ?? '');
   const caller = keyId === undefined ? undefined : await authenticator.byKeyId(keyId);
-  if (caller?.isOperator === true) return caller;
+  if (caller?.isOperator === true) return { ...caller, origin: originOf(ctx) };
   if (ctx.get('authorization') === '' && ctx.accepts('json', 'html') === 'html') return undefined;
   return authenticate(ctx, { access: 'operator' }, { ...parts, ...context });
 }

@@ -27,6 +27,10 @@ const RUN_ID_LENGTH = 36;
  * database; the queue only gives the jobs of those shown, and carries out actions.
  */
 export class TurnsAdapter extends QueueAdapter {
+  /** A turn that has ended is final: the job that brought it, brought again, would find nothing to do. */
+  override readonly allowRetries = false;
+  override readonly allowCompletedRetries = false;
+
   override getJobStatuses(): JobStatus[] {
     return [...STATES];
   }

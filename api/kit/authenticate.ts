@@ -124,7 +124,8 @@ async function isAboutRun(
   });
 }
 
-function originOf(ctx: ApiContext): Origin {
+/** Where the request came from. */
+export function originOf(ctx: ApiContext): Origin {
   const forwardedFor = ctx.get('x-forwarded-for').slice(0, 200);
   const { remoteAddress: ip } = ctx.req.socket;
   return { ip, requestId: ctx.state.requestId, ...(forwardedFor !== '' && { forwardedFor }) };

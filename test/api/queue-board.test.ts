@@ -83,6 +83,12 @@ describe('the queue board', () => {
     assert.match(wrong.text, /name="to" value="\/admin\/queues\/queue/);
   });
 
+  it('offers to retry jobs that have ended, and no turns, which would stay as they are', async () => {
+    const { json } = await visit('/api/queues', { key: api.key });
+    for (const { name, allowRetries, allowCompletedRetries } of json.queues)
+      assert.deepEqual([allowRetries, allowCompletedRetries], Array(2).fill(name !== 'turns'), name);
+  });
+
   it('loads nothing from elsewhere', async () => {
     const { headers, text } = await visit('', { key: api.key });
     const policy = headers.get('content-security-policy') ?? '';
@@ -130,6 +136,19 @@ describe('the queue board', () => {
     );
   });
 
+  it('tells the audit log from where a browser came that has acted on it, as with a key', async () => {
+    const since = new Date().toISOString();
+    const path = `${BOARD}/api/queues/titles/resume`;
+    const cookie = await cookieOf(api.key);
+    const headers = { 'x-forwarded-for': '203.0.113.9', 'x-request-id': newId() };
+    for (const call of [{ headers }, { key: null, headers: { ...headers, cookie } }])
+      assert.equal((await api.call('PUT', path, call)).status, 200);
+    const { json } = await api.call('GET', `/v1/audit?action=queue.operated&created_after=${since}`);
+    const seen = json.audit.map(({ ip, forwarded_for, request_id }: AuditRow) => [ip, forwarded_for, request_id]);
+    const came = ['127.0.0.1', '203.0.113.9', headers['x-request-id']];
+    assert.deepEqual(seen, [came, came]);
+  });
+
   it('ends a session by signing out, and with the key that began it', async () => {
     const { json } = await api.call('POST', '/v1/api-keys', { body: { name: 'board', scopes: ['admin'] } });
     const cookie = await cookieOf(json.key);
@@ -143,6 +162,9 @@ describe('the queue board', () => {
 });
 
 interface AuditRow {
+  ip: string | null;
+  forwarded_for: string | null;
+  request_id: string | null;
   actor: { type: string };
   target: { id: string };
   details: unknown;

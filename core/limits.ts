@@ -154,6 +154,8 @@ export const LIMITS = {
   modelAnswerBytes: 64 * 1024 * 1024,
   /** A line of what it sends piece by piece, in bytes: an event of a stream is one. */
   modelLineBytes: 8 * 1024 * 1024,
+  /** Models without a list price that have metrics of their own in a process; those after them are `other`. */
+  modelSeries: 100,
   /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
   /** Time in seconds that a run waits for a provider that is away where the agent does not say. */

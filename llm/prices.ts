@@ -95,6 +95,11 @@ export function undated(model: string): string {
   return model.replace(/-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$/, '');
 }
 
+/** Whether the providers' price lists have exactly this name. */
+export function hasListPrice(provider: string, model: string): boolean {
+  return BY_NAME.has(`${provider}/${model}`);
+}
+
 function priceOf(provider: string, model: string): Price | undefined {
   return BY_NAME.get(`${provider}/${undated(model)}`);
 }

@@ -31,6 +31,8 @@ export interface Metrics {
   tokens: Counter<'model' | 'kind'>;
   /** USD spent on models whose price is known. */
   costUsd: Counter<'model'>;
+  /** Models without a list price that have series of their own there. */
+  namedModels: Set<string>;
   /** How often a conversation was cut before it went to a model, and the estimated tokens left out, by reason. */
   contextCuts: Counter<'reason'>;
   droppedTokens: Counter<'reason'>;
@@ -56,6 +58,7 @@ export function createMetrics(): Metrics {
     ...deliveryMetrics(registers),
     ...outboxMetrics(registers),
     ...contextMetrics(registers),
+    namedModels: new Set(),
     jobSeconds: new Histogram({
       name: 'drover_job_duration_seconds',
       help: 'Time a job took',

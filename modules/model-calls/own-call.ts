@@ -15,6 +15,7 @@ import { newId } from '../../lib/new-id.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { costOf, mostCostOf, priceOfAnswer } from '../../llm/prices.ts';
+import { countSpending } from './count-spending.ts';
 import type { ToolAsk, ToolFault } from './tool-ask.ts';
 import type { ModelCallContext } from './model-call-context.ts';
 
@@ -79,7 +80,8 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
     async fail(error) {
       const spent = spentBy(error, resolved);
       await end(context, of, { id, ...spent, errorCode: error.kind });
-      if (!record) return;
+      if (spent.usage) countSpending(context, { provider, model, usage: spent.usage, cost: spent.cost });
+      if (!record) return countAttempt(context, { outcome: 'failed', code: error.kind });
       const paid = spent.usage && { provider, usage: spent.usage, cost_usd: spent.cost };
       const failed = { model, tool: of.tool, error: { code: error.kind, message: error.message }, ...paid };
       record.append(recordModelFailure(record.state(), record.step, failed));
@@ -148,13 +150,20 @@ async function settle(
   const { cost } = price;
   const tokensIn = promptTokens(usage);
   await end(context, of, { id, state: stateFor(usage), tokensIn, tokensOut: usage.output, cost, usage, also });
-  context.metrics.tokens.inc({ model, kind: 'input' }, usage.input);
-  context.metrics.tokens.inc({ model, kind: 'output' }, usage.output);
-  if (cost !== null) context.metrics.costUsd.inc({ model }, Number(cost));
-  if (!of.record) return;
+  countSpending(context, { provider, model, usage, cost });
+  if (!of.record) return countAttempt(context, { outcome: 'succeeded', code: '', latencyMs });
   const { record, tool } = of;
   const call = { provider, model, tool, step: record.step, stopReason, usage, latencyMs };
   record.append(recordOwnAnswer(record.state(), { ...call, ...price }));
+}
+
+/** Counts an attempt that is in no run's log; the others are counted when their events are committed. */
+function countAttempt(
+  { metrics }: ModelCallContext,
+  { outcome, code, latencyMs }: { outcome: string; code: string; latencyMs?: number },
+): void {
+  metrics.outcomes.model_call.inc({ outcome, code });
+  if (latencyMs !== undefined) metrics.outcomeSeconds.model_call.observe({ outcome }, latencyMs / 1000);
 }
 
 function end(

@@ -26,7 +26,20 @@ export function reportEvents(
   run: ReportedRun,
   events: readonly ReportedEvent[],
 ): void {
-  for (const event of events) reportEvent(context, run, event);
+  const recorded = new Set(
+    events.flatMap(({ type, payload }) => (type === 'tool.requested' ? answeredBy(payload) : [])),
+  );
+  for (const event of events) if (!isRecorded(event.payload, recorded)) reportEvent(context, run, event);
+}
+
+/** The call, if a record answers it: its outcome is committed with its request. */
+function answeredBy({ recorded_from: from, tool_call_id: call }: Facts): string[] {
+  return from === undefined || call === undefined ? [] : [call];
+}
+
+/** Whether nobody made the call whose end the event is: a replay's record has it, and the run that made it has counted it. */
+function isRecorded({ recorded, tool_call_id: call }: Facts, answered: ReadonlySet<string>): boolean {
+  return recorded === true || (call !== undefined && answered.has(call));
 }
 
 /** Fields in payloads of reported events. */
@@ -35,6 +48,8 @@ interface Facts {
   latency_ms?: number;
   tool_call_id?: string;
   model?: string;
+  recorded?: boolean;
+  recorded_from?: string;
 }
 
 function reportEvent(

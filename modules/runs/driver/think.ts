@@ -20,7 +20,7 @@ import { goOn, requestGated } from './request-gated.ts';
 import { toRequest } from './build-request.ts';
 import { offeredTools } from './open-node.ts';
 import type { Drive } from './drive-state.ts';
-import { countSpending } from './spending.ts';
+import { countSpending } from '../../model-calls/count-spending.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -165,7 +165,7 @@ function usable(response: ModelResponse, call: CallModel, drive: Drive): Assista
 const RANDOM_ID = /^[a-z]+_[A-Za-z0-9]{20,}$/;
 
 function observe(drive: Drive, call: { response: ModelResponse; latencyMs: number; cost: string | null }): void {
-  const { model, usage } = call.response;
+  const { provider, model, usage } = call.response;
   drive.context.metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
-  countSpending(drive.context, { model, usage, cost: call.cost });
+  countSpending(drive.context, { provider, model, usage, cost: call.cost });
 }

@@ -2,7 +2,7 @@
 import { DelayedError } from 'bullmq';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import type { Context } from '../modules/governance/context.ts';
-import { isDone, type Handler, type HeldJob } from './handler.ts';
+import { isDone, type Done, type Handler, type HeldJob } from './handler.ts';
 import { leaveToNewerBuild, putBack } from './put-back.ts';
 
 /** How long a job that arrives while the process stops is put back, in ms, so that another process takes it. */
@@ -16,21 +16,16 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
   const { runId, turnId, tenantId, traceparent } = job.data as Partial<
     Record<'runId' | 'turnId' | 'tenantId' | 'traceparent', string>
   >;
-  const about = {
-    queue,
-    job: job.id,
-    run: runId,
-    turn: turnId,
-    tenant: tenantId,
-    trace_id: traceparent?.split('-')[1],
-  };
+  const about = { queue, job: job.id, run: runId, turn: turnId, tenant: tenantId, trace_id: traceIdOf(traceparent) };
   const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue, outcome, startedMs }) });
   try {
     if (held.draining()) return await putBack(held, STOPPING_PAUSE_MS);
     if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held);
     const answer = await inSlot(context, { held, tenantId, isRoutine }, () => handler.handle(context, held));
-    const { outcome, result } = isDone(answer) ? answer : { outcome: 'ok', result: answer };
-    context.log[isRoutine ? 'debug' : 'info']({ ...end('ok'), outcome, result }, 'job');
+    const done: Done = isDone(answer) ? answer : { outcome: 'ok', result: answer };
+    const { outcome, result } = done;
+    const trace_id = traceIdOf(done.traceparent ?? traceparent);
+    context.log[isRoutine ? 'debug' : 'info']({ ...end('ok'), trace_id, outcome, result }, 'job');
     return result;
   } catch (error) {
     if (error instanceof DelayedError) {
@@ -40,6 +35,11 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
     context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
     throw error;
   }
+}
+
+/** The trace in a `traceparent`, as log lines name it. */
+export function traceIdOf(traceparent: string | undefined): string | undefined {
+  return traceparent?.split('-')[1];
 }
 
 type JobOutcome = 'ok' | 'failed' | 'delayed';

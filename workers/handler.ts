@@ -28,6 +28,8 @@ export interface HeldJob extends Duty {
 export interface Done {
   outcome: string;
   result: unknown;
+  /** The trace of the work, if the job does not name it: jobs after a wait do not. */
+  traceparent?: string | undefined;
 }
 
 export interface Handler {

@@ -9,7 +9,7 @@ import type { DrivenFrom, MakeCall, ReserveCallSlot, ReserveSlot } from '../jobs
 import { SUBTASKS, type SubtaskJob } from '../jobs/subtasks.ts';
 import { laterJob, TOOL_CALLS, type ToolCallJob } from '../jobs/tool-calls.ts';
 import { TURNS, type TurnJob } from '../jobs/turns.ts';
-import { endOf } from './handle-job.ts';
+import { endOf, traceIdOf } from './handle-job.ts';
 import type { Done, Duty } from './handler.ts';
 
 export interface LocalDispatch<R> {
@@ -134,9 +134,10 @@ interface Measured {
 export async function measured(context: Context, { queue, job }: Measured, work: () => Promise<Done>): Promise<void> {
   const startedMs = performance.now();
   try {
-    const { outcome, result } = await work();
+    const { outcome, result, traceparent = job.traceparent } = await work();
     const ended = endOf(context, { queue, outcome: 'ok', startedMs });
-    context.log.info({ ...about(queue, job), ...ended, outcome, result }, 'job');
+    const about = { queue, dispatched: 'locally', run: job.runId, turn: job.turnId, tenant: job.tenantId };
+    context.log.info({ ...about, trace_id: traceIdOf(traceparent), ...ended, outcome, result }, 'job');
   } catch (error) {
     endOf(context, { queue, outcome: 'failed', startedMs });
     throw error;
@@ -158,8 +159,4 @@ export function track(): { work: (done: Promise<void>) => Promise<void>; idle: (
       while (open.size > 0) await Promise.allSettled(open);
     },
   };
-}
-
-function about(queue: string, { runId: run, turnId: turn, tenantId: tenant, traceparent }: Measured['job']) {
-  return { queue, dispatched: 'locally', run, turn, tenant, trace_id: traceparent?.split('-')[1] };
 }

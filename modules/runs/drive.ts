@@ -57,12 +57,15 @@ interface DriveOptions {
 interface Driven {
   result: DriveEnd;
   outcome: DriveOutcome;
+  /** The job's, else the run's; absent for a run that was not claimed and whose job has none. */
+  traceparent?: string;
 }
 
 /** Drives a job's run for one slice at most. Infrastructure errors throw; outcomes of models and tools are data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<Driven> {
   const { end, drive } = await claimAndDrive(context, job, options);
-  return { result: end, outcome: outcomeOf(end, drive) };
+  const traceparent = drive?.traceparent ?? job.traceparent;
+  return { result: end, outcome: outcomeOf(end, drive), ...(traceparent !== undefined && { traceparent }) };
 }
 
 function outcomeOf(end: DriveEnd, drive: Drive | undefined): DriveOutcome {

@@ -91,7 +91,8 @@ export function unreadVariables(
   env: Environment,
   { prefix, known }: { prefix: string; known: readonly string[] },
 ): readonly string[] {
-  const rests = Object.keys(env).flatMap((name) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []));
+  const names = Object.keys(env).filter((name) => name.startsWith(prefix) && read(env, name) !== undefined);
+  const rests = names.map((name) => name.slice(prefix.length));
   const unread = rests.filter((rest) => !known.includes(rest) && !OF_A_SERVICE.test(rest));
   return Object.freeze(unread.map((rest) => prefix + rest).toSorted());
 }

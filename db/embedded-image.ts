@@ -10,9 +10,10 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeOnce } from '../lib/make-once.ts';
+import { syncFolder, syncNames } from '../lib/sync-folder.ts';
 import { ofDataDir } from './data-dir-error.ts';
 import { lockDataDir } from './data-dir-lock.ts';
-import { clusterIn } from './embedded.ts';
+import { clusterIn, syncPlaceOf } from './embedded.ts';
 import { migrate } from './migrate.ts';
 
 const IMAGES = fileURLToPath(new URL('../.drover/images/', import.meta.url));
@@ -29,6 +30,7 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
   if (cluster === undefined || existsSync(cluster)) return;
   const image = join(images, await nameImage());
   await makeOnce(image, async (folder) => void (await migrate({ databaseUrl: undefined, dataDir: folder })));
+  await syncNames(images);
   const lock = await lockDataDir(dataDir);
   const half = `${cluster}.new`;
   try {
@@ -36,7 +38,9 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
     // An incomplete copy, after an interruption.
     rmSync(half, { recursive: true, force: true });
     cpSync(clusterIn(image) ?? image, half, { recursive: true });
+    await syncFolder(half);
     renameSync(half, cluster);
+    await syncPlaceOf(cluster);
   } catch (error) {
     throw ofDataDir(dataDir, error);
   } finally {

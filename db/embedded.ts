@@ -1,8 +1,10 @@
 import type { EventEmitter } from 'node:events';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
+import { syncFolder, syncNames } from '../lib/sync-folder.ts';
 import { ofDataDir } from './data-dir-error.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
@@ -11,6 +13,7 @@ import { queriesOf } from './queries.ts';
 import { ANNOUNCE_WORKER, createQueuePool, WITHDRAW_WORKER } from './queue-pool.ts';
 import { ensureRoles } from './roles.ts';
 import { checkRoles } from './connection-owner.ts';
+import { openSyncedFiles } from './synced-files.ts';
 import { TYPES } from './value-types.ts';
 
 const IN_MEMORY = 'memory:';
@@ -31,8 +34,8 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
     const panic = watchForPanic(dataDir, options);
     lock =
       dataDir === IN_MEMORY ? undefined : await lockDataDir(dataDir, { onLost: () => panic.raise(LOST), ...options });
-    const pglite = await openPglite(clusterIn(dataDir) ?? IN_MEMORY_URL);
-    const database = createDatabase({ pglite, lock, panic, options });
+    const opened = await openPglite(clusterIn(dataDir), (error) => panic.raise(`${NOT_SYNCED}: ${String(error)}`));
+    const database = createDatabase({ ...opened, lock, panic, options });
     await prepare(database);
     return database;
   } catch (error) {
@@ -50,14 +53,46 @@ const SETTINGS = ['shared_buffers=32MB', 'wal_buffers=1MB', 'max_connections=10'
  */
 const RUNS_BEFORE_OPTIMIZED = '--wasm-tiering-budget=60000000';
 
+/** For files that a power cut leaves as Postgres expects. Of its ways to sync its log, PGlite passes on this one alone. */
+const SYNCED = ['wal_sync_method=fsync'];
+/** PGlite's own parameter for none of it. */
+const UNSYNCED = '-F';
+
+interface OpenPglite {
+  pglite: PGlite;
+  /** Resolves once everything committed so far is on the disk; undefined in memory. */
+  settle: (() => Promise<void>) | undefined;
+}
+
 /** Loaded on demand: modes with a server do not need it. */
-async function openPglite(dataDir: string): Promise<PGlite> {
+async function openPglite(cluster: string | undefined, onNotSynced: (error: unknown) => void): Promise<OpenPglite> {
   // Later versions wait seven times as long by themselves, and might not know the flag.
   if (process.versions.v8.startsWith('11.')) setFlagsFromString(RUNS_BEFORE_OPTIMIZED);
   const { PGlite: Pglite } = await import('@electric-sql/pglite');
   const { vector } = await import('@electric-sql/pglite-pgvector');
-  const startParams = [...Pglite.defaultStartParams, ...SETTINGS.flatMap((setting) => ['-c', setting])];
-  return Pglite.create({ dataDir, extensions: { vector }, startParams });
+  const extensions = { vector };
+  const option = (setting: string) => ['-c', setting];
+  if (cluster === undefined) {
+    const startParams = [...Pglite.defaultStartParams, ...SETTINGS.flatMap(option)];
+    return { pglite: await Pglite.create({ dataDir: IN_MEMORY_URL, extensions, startParams }), settle: undefined };
+  }
+  const isNew = !existsSync(join(cluster, 'PG_VERSION'));
+  const { files, settle } = await openSyncedFiles(cluster, onNotSynced);
+  const synced = Pglite.defaultStartParams.filter((param) => param !== UNSYNCED);
+  const startParams = [...synced, ...[...SETTINGS, ...SYNCED].flatMap(option)];
+  const pglite = await Pglite.create({ fs: files, extensions, startParams });
+  if (isNew) {
+    await syncFolder(cluster);
+    await syncPlaceOf(cluster);
+  }
+  return { pglite, settle };
+}
+
+/** Syncs that there is a database in this data directory, which may be new itself. */
+export async function syncPlaceOf(cluster: string): Promise<void> {
+  const dataDir = dirname(cluster);
+  await syncNames(dataDir);
+  await syncNames(dirname(dataDir));
 }
 
 /** Closes a database that cannot be used, since its pool would keep the process alive. */
@@ -73,15 +108,14 @@ async function prepare(database: Database): Promise<void> {
   }
 }
 
-interface Parts {
-  pglite: PGlite;
+interface Parts extends OpenPglite {
   lock: DataDirLock | undefined;
   panic: PanicWatch;
   options: DatabaseOptions;
 }
 
-function createDatabase({ pglite, lock, panic, options }: Parts): Database {
-  const pool = openPool(pglite, { panic, options });
+function createDatabase({ pglite, settle, lock, panic, options }: Parts): Database {
+  const pool = openPool(pglite, { settle, panic, options });
   const { app, maintenance, owner, queue } = pool.as;
 
   const database: Database = {
@@ -101,7 +135,10 @@ function createDatabase({ pglite, lock, panic, options }: Parts): Database {
       if (pglite.closed) return;
       await pool.close();
       // After a panic its memory cannot be trusted, and closing would write it.
-      if (!panic.error()) await pglite.close();
+      if (!panic.error()) {
+        await pglite.close();
+        await settle?.();
+      }
       lock?.release();
     },
   };
@@ -110,6 +147,9 @@ function createDatabase({ pglite, lock, panic, options }: Parts): Database {
 
 /** What a process meets with that stood still while another one took over its directory. */
 const LOST = 'another process, which has taken over the directory';
+
+/** What it meets with where the disk does not say that it has the log. */
+const NOT_SYNCED = 'its log cannot be synced';
 
 interface PanicWatch {
   /** The error that stopped the database. */
@@ -150,7 +190,7 @@ function watchForPanic(dataDir: string, { onBroken }: DatabaseOptions): PanicWat
   };
 }
 
-function openPool(pglite: PGlite, { panic, options }: { panic: PanicWatch; options: DatabaseOptions }) {
+function openPool(pglite: PGlite, { settle, panic, options }: Pick<Parts, 'settle' | 'panic' | 'options'>) {
   const report = options.onError ?? (() => undefined);
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
   const connect = async () => {
@@ -170,7 +210,13 @@ function openPool(pglite: PGlite, { panic, options }: { panic: PanicWatch; optio
   const busy =
     `The database was busy for ${checkoutTimeoutMs} ms. The embedded database has one session: ` +
     `a transaction that waits for another one never ends.`;
-  return openKnexPool({ connect, max: 1, checkoutTimeoutMs, busy }, ['app', 'maintenance', 'owner', 'queue']);
+  const settleOrBreak = async () => {
+    await settle?.().catch((error: unknown) => {
+      throw panic.error() ?? error;
+    });
+  };
+  const settings = { connect, max: 1, checkoutTimeoutMs, busy, ...(settle && { settle: settleOrBreak }) };
+  return openKnexPool(settings, ['app', 'maintenance', 'owner', 'queue']);
 }
 
 function createListen(pglite: PGlite, execute: (text: string) => Promise<unknown>): Database['listen'] {

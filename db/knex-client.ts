@@ -15,6 +15,8 @@ export interface PoolSettings {
   idleTimeoutMs?: number;
   /** Sessions behind the connections may change between transactions, so statements are not prepared by name. */
   isPooled?: boolean;
+  /** Awaited by each user once its connection is free for others: until what it has seen and done is sure to last. */
+  settle?: () => Promise<void>;
   /** The error message for callers who waited in vain. */
   busy: string;
   /** The same if the database has answered nobody meanwhile; absent: it cannot be unavailable. */
@@ -100,6 +102,7 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
     throw error;
   } finally {
     await client.releaseConnection(connection);
+    await client.config.settings.settle?.();
   }
 }
 

@@ -1,6 +1,6 @@
 /** What the embedded database does where its disk fails it; its subject is SQL. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
 import { isDatabaseAway, type DatabaseOptions } from '../../db/database.ts';
@@ -38,6 +38,29 @@ describe('An embedded database that cannot write what it has to', () => {
     assert.ok(told[0]?.message.includes(parent));
     rmSync(inTheWay, { recursive: true });
     await assert.rejects(database.ping(1000));
+    await database.close();
+
+    const again = await open({});
+    const { rows } = await again.asOwner((client) => client.query('select answer from kept order by 1 desc limit 1'));
+    assert.deepEqual(rows, [{ answer: 42 }]);
+    await again.close();
+  });
+
+  it('takes nothing for committed where its log cannot be synced, and starts again once it can', async () => {
+    const told: Error[] = [];
+    const database = await open({ onBroken: (error) => told.push(error) });
+    await database.asOwner((client) => client.query('create table kept as select 42 as answer'));
+    // Its open file can still be written, and not be found to be synced.
+    const log = join(parent, 'pgdata', 'pg_wal');
+    renameSync(log, `${log}.away`);
+    writeFileSync(log, '');
+    const write = () => database.asOwner((client) => client.query('insert into kept values (1)'));
+    await assert.rejects(write, isDatabaseAway);
+    rmSync(log);
+    renameSync(`${log}.away`, log);
+    await assert.rejects(write, isDatabaseAway);
+    assert.equal(told.length, 1);
+    assert.match(told[0]?.message ?? '', /its log cannot be synced/);
     await database.close();
 
     const again = await open({});

@@ -161,7 +161,7 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
     waits: ['token_hash'],
   },
   'what a run waits for is empty in one that has ended, as an erased one has': { runs: ['waiting_for'] },
-  'what clients keep with a thread goes with it (`eraseThreadRow`)': {
+  'what clients keep with a thread goes with it (`markThreadErased`)': {
     threads: ['extras', 'metadata', 'external_id'],
     sessions: ['user_id'],
   },
@@ -321,15 +321,19 @@ export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string
   return rows.map(({ id }) => id);
 }
 
-/** Marks a thread as erased, without title, extras and users; returns when it was first erased. */
-export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | undefined> {
-  const [row] = await tx.query<{ erased_at: Date }>(
-    `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}', metadata = '{}', external_id = null where id = $1 returning erased_at`,
+/** Marks a thread as erased, without title, extras and users: from now on no run starts on it. */
+export async function markThreadErased(tx: Tx, threadId: string): Promise<void> {
+  await tx.query(
+    `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}', metadata = '{}', external_id = null where id = $1`,
     [threadId],
   );
   await tx.query(`update sessions set user_id = '' where id = $1`, [threadId]);
   // Files stored for the thread itself; those of its runs go with them.
   await eraseFilesOfThread(tx, threadId);
   await forgetMemoriesOfThread(tx, threadId);
-  return row?.erased_at;
+}
+
+/** Dates a marked thread anew, whose last run has been erased. */
+export async function dateErasedThread(tx: Tx, threadId: string): Promise<void> {
+  await tx.query('update threads set erased_at = clock_timestamp() where id = $1', [threadId]);
 }

@@ -21,6 +21,7 @@ const HAS_WORK: Readonly<Record<string, string>> = {
   'embed-skills': 'exists (select from skills where tried_at is null)',
   'settle-budgets': 'exists (select from reservations where not rolled_up)',
   'roll-up-usage': `exists (select from runs where not rolled_up and status in ('completed', 'failed', 'cancelled'))`,
+  'finish-erasures': 'exists (select from erasures where due_at <= now())',
 };
 
 const CLAIM_DUE = `with due as (

@@ -268,6 +268,23 @@ table embedding_settings row level security forced
   policy maintenance_embeds for all to drover_maintenance using true with check true
   grant insert, select, update to drover_maintenance
 
+table erasures row level security forced
+  comment 'No content of runs: ids of what goes, and who asked for it'
+  kind text not null
+  id uuid not null
+  tenant_id uuid not null
+  dependents boolean not null
+  asked_by jsonb not null
+  due_at timestamp with time zone not null default (clock_timestamp() + '00:01:00'::interval)
+  constraint erasures_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'thread'::text])))
+  constraint erasures_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint erasures_pkey PRIMARY KEY (kind, id)
+  CREATE INDEX erasures_due ON public.erasures USING btree (due_at)
+  policy maintenance_takes_erasures for all to drover_maintenance using true with check true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select, update to drover_maintenance
+
 table file_contents row level security forced
   comment 'No content of runs: digests, sizes and states'
   id uuid not null

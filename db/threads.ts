@@ -22,11 +22,14 @@ export interface ThreadView {
   created_at: Date;
   updated_at: Date;
   erased_at: Date | null;
+  /** Marked as erased, with content that is still there. */
+  is_erasing: boolean;
 }
 
 const COLUMNS = `t.id, t.workspace_id, t.agent_id, t.title, t.extras, t.metadata, t.external_id, t.head_run_id, t.run_count as total_runs,
   r.created_at as last_run_at, r.status as last_run_status, t.created_at,
-  greatest(t.created_at, t.updated_at, r.updated_at) as updated_at, t.erased_at`;
+  greatest(t.created_at, t.updated_at, r.updated_at) as updated_at, t.erased_at,
+  t.erased_at is not null and exists (select from erasures e where e.kind = 'thread' and e.id = t.id) as is_erasing`;
 
 const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
 

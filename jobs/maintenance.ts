@@ -28,6 +28,7 @@ export const MAINTENANCE_ACTS = [
   'consolidate-memory',
   'forget-again',
   'sweep-files',
+  'finish-erasures',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
@@ -63,6 +64,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'embed-skills':
     case 'settle-budgets':
     case 'roll-up-usage':
+    case 'finish-erasures':
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));

@@ -31,7 +31,8 @@ export const thread = z
     last_run_status: z.enum(RUN_STATUSES).nullable(),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
-    erased_at: z.iso.datetime().optional(),
+    erasing: z.literal(true).optional().describe('It is being erased: content of its runs may be there still.'),
+    erased_at: z.iso.datetime().optional().describe('Since when nothing of its content is left.'),
   })
   .meta({ id: 'Thread' });
 
@@ -50,7 +51,8 @@ export function presentThread(row: ThreadView): z.input<typeof thread> {
     last_run_status: row.last_run_status,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
-    ...(row.erased_at && { erased_at: row.erased_at.toISOString() }),
+    ...(row.is_erasing && { erasing: true as const }),
+    ...(row.erased_at && !row.is_erasing && { erased_at: row.erased_at.toISOString() }),
   };
 }
 

@@ -11,6 +11,7 @@ import { expireConflict } from '../approvals/decide-conflict.ts';
 import { expireApproval } from '../approvals/decide-approval.ts';
 import { forEachIsolated, whileRoundLasts } from '../for-each-isolated.ts';
 import { expireRun } from '../runs/end-run.ts';
+import { finishErasures } from '../runs/finish-erasures.ts';
 import { wakeParkedRuns } from '../runs/wake-parked.ts';
 import { endDueWaits } from '../waits/end-waits.ts';
 import { sweepFiles } from '../files/sweep-files.ts';
@@ -93,6 +94,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { filled: await indexMemories(context) };
     case 'sweep-files':
       return { swept: await sweepFiles(context) };
+    case 'finish-erasures':
+      return { finished: await finishErasures(context) };
     case 'make-partitions':
       return keepTables(context);
   }

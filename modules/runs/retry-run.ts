@@ -117,6 +117,7 @@ export async function requireRetryable(tx: Tx, runId: string): Promise<Retryable
   const run = await lockRun(tx, runId);
   if (!run) throw notFound('The run');
   if (run.erased_at) throw erased('The run');
+  if (thread?.erased_at) throw erased('The thread');
   if (run.parent_task_id) throw conflict('The run works on a task, whose workflow says what is tried again.');
   if (run.status !== 'failed' && run.status !== 'cancelled') {
     throw conflict(`The run is ${run.status}; only a failed or cancelled one can be retried.`, {

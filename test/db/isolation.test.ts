@@ -40,6 +40,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   audit_log: ['select'],
   // Ids and times: whose turn it is.
   due_titles: ['select', 'update'],
+  // Ids, and who asked: what is left to erase.
+  erasures: ['select', 'update'],
   file_contents: ['select'],
   file_uses: ['select'],
   idempotency_keys: ['delete', 'select'],

@@ -18,7 +18,7 @@ import { listLearnedAfter, listReportedCorrupt } from '../../db/checkpoints.ts';
 import { findPageEnd } from '../../db/messages.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
-import { ERASERS, eraseThreadRow, findDependents } from '../../db/erasure.ts';
+import { ERASERS, markThreadErased, findDependents } from '../../db/erasure.ts';
 import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { hasReadUntrusted, hasUnread } from '../../db/unread.ts';
@@ -425,7 +425,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   });
 
   it('erasure finds what is remembered and kept of a thread by an index', async () => {
-    const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => eraseThreadRow(tx, agent));
+    const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => markThreadErased(tx, agent));
     assert.doesNotMatch(plans, /Seq Scan/, plans);
     for (const table of ['memory_entries', 'memory_archive']) {
       assert.match(plans, new RegExp(`${table}_by_thread on ${table} .*\\n +Index Cond: \\(thread_id`));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { findByName, listAgents } from '../../db/agents.ts';
 import { ERASERS } from '../../db/erasure.ts';
+import { takeDueErasure } from '../../db/erasures.ts';
 import { migrate } from '../../db/migrate.ts';
 import { listRuns } from '../../db/runs.ts';
 import { listThreads } from '../../db/threads.ts';
@@ -238,6 +239,32 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.equal((await listed()).length, 5, 'three versions of the agent, the run and the thread');
       await test.database.withTenant(tenant, (tx) => tx.query(ERASERS['runs'] ?? '', [run]));
       assert.equal((await listed()).length, 4, 'of an erased run nothing stays');
+    });
+
+    it('has threads erased to their end that earlier builds have marked, for whoever asked, and no others', async () => {
+      const [cut, done, kept, key] = [newId(), newId(), newId(), newId()];
+      await test.database.asOwner(async (client) => {
+        await client.query(`drop table erasures; delete from schema_migrations where name = '0194-erasures'`);
+        await asOwner(client, `insert into tenants (id, name) values ($1, 'tenant')`, [tenant]);
+        for (const id of [cut, done, kept]) {
+          await insertThread(client, { tenant, id });
+          for (const minutesAgo of [2, 1]) await insertRun(client, { tenant, id: newId(), thread: id, minutesAgo });
+        }
+        await asOwner(client, 'update runs set erased_at = now() where thread_id = $1', [done]);
+        await asOwner(client, 'update threads set erased_at = now() where id = any($1)', [[cut, done]]);
+        for (const id of [cut, done])
+          await asOwner(
+            client,
+            `insert into audit_log (id, tenant_id, workspace_id, action, actor_type, actor_id, target_type, target_id)
+               values ($1, $2, $2, 'thread.erased', 'api_key', $3, 'thread', $4)`,
+            [newId(), tenant, key, id],
+          );
+      });
+      await migrate({ databaseUrl: undefined, dataDir: 'memory:' }, test.database);
+      const taken = await takeDueErasure(test.database);
+      const asked_by = { keyId: key, workspaceId: tenant, isOperator: false };
+      assert.deepEqual(taken, { kind: 'thread', id: cut, tenant_id: tenant, dependents: true, asked_by });
+      assert.equal(await takeDueErasure(test.database), undefined);
     });
 
     const threadOf = (id: string) =>

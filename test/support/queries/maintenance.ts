@@ -33,6 +33,8 @@ const WORK = {
       config, pinned)
     values ($id, $id, $id, $id, '1.0.0', $id, 'agent', 'completed', 0, false, $id, '[]', 0, 0, 0, 0, 0, 0, now(), now(), 0, 0, false,
       '{}', '{}')`,
+  'finish-erasures': `insert into erasures (kind, id, tenant_id, dependents, asked_by, due_at)
+    values ('run', $id, $id, false, '{}', now())`,
 } as const;
 
 /** Acts that are sent only where they may have something to do. */

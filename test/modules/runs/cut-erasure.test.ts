@@ -1,0 +1,114 @@
+/** Erasures that are cut off: what is said of them meanwhile, and who finishes them. */
+import assert from 'node:assert/strict';
+import { presentThread } from '../../../api/threads/schemas.ts';
+import { insertErasure } from '../../../db/erasures.ts';
+import { requireThread } from '../../../modules/conversations/threads.ts';
+import { maintain } from '../../../modules/platform/maintain.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
+import { retryRun } from '../../../modules/runs/retry-run.ts';
+import { openEngine, type Engine } from '../../support/engine.ts';
+import { MODES } from '../../support/modes.ts';
+import { auditOf } from '../../support/queries/audit.ts';
+import { makeErasuresDue, openErasures, unerasedRunsOn } from '../../support/queries/erasures.ts';
+import { holdTable, sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+if (MODES.includes('postgres')) {
+  describe('An erasure that is cut off', () => {
+    let engine: Engine;
+    let agent: string;
+    before(async () => {
+      engine = await openEngine('postgres');
+      agent = await engine.agent();
+    });
+    after(() => engine.close());
+
+    /** Two runs on a thread, the second cancelled. */
+    const threadOfTwo = async () => {
+      const { run: first, thread } = await engine.start(agent, 'hello');
+      await engine.finish(first);
+      const { run: second } = await engine.start(agent, 'hello again', { threadId: thread });
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: second });
+      return { first, second, thread };
+    };
+    /** Begins an erasure, and ends its session where it erases the rows of its first run. */
+    const cutOff = async (erase: () => Promise<unknown>) => {
+      const { db } = engine.context;
+      await db.asOwner(async (client) => {
+        await holdTable(client, 'signals');
+        const erasing = assert.rejects(erase());
+        let sessions: number[] = [];
+        await waitUntil('it erases a run', async () => {
+          sessions = await sessionsWaitingIn(db, 'signals');
+          return sessions.length > 0;
+        });
+        for (const pid of sessions) await terminateSession(db, pid);
+        await erasing;
+      });
+    };
+    const read = async (thread: string) =>
+      engine.context.db.withTenant(engine.tenantId, async (tx) => {
+        return presentThread(await requireThread(tx, engine.caller, thread));
+      });
+    /** The keys for which the audit log says that something is erased. */
+    const erasersOf = async (id: string) =>
+      (await auditOf(engine, id)).filter(({ action }) => action.endsWith('.erased')).map((row) => row.actor_id);
+    const finish = () => maintain(engine.context, 'finish-erasures');
+
+    it('is not told as done while the content of a thread is there, and is finished by maintenance', async () => {
+      const { first, second, thread } = await threadOfTwo();
+      await cutOff(() => eraseThread(engine.context, engine.caller, { id: thread, dependents: true }));
+      const { erased_at: early, erasing } = await read(thread);
+      assert.deepEqual([early, erasing], [undefined, true]);
+      assert.deepEqual(await erasersOf(thread), []);
+      await assert.rejects(engine.start(agent, 'more', { threadId: thread }), { code: 'erased' });
+      const idempotency = { tenantId: engine.tenantId, route: 'retry', body: null, key: undefined };
+      const retry = { tenantId: engine.tenantId, runId: second, mayRaiseAutonomy: true, traceparent: undefined };
+      await assert.rejects(retryRun(engine.context, { ...retry, idempotency }), { code: 'erased' });
+
+      assert.deepEqual(await finish(), { finished: 0 }, 'somebody may be at it still');
+      await makeErasuresDue(engine);
+      assert.deepEqual(await finish(), { finished: 1 });
+      assert.deepEqual(await unerasedRunsOn(engine, thread), []);
+      const { erased_at: at, erasing: isErasing } = await read(thread);
+      assert.deepEqual([typeof at, isErasing], ['string', undefined]);
+      const by = engine.caller.keyId;
+      assert.deepEqual(await erasersOf(thread), [by]);
+      assert.deepEqual(await erasersOf(first), [by]);
+      assert.deepEqual(await openErasures(engine), []);
+    });
+
+    it('is finished by the same request, too, which says that it was', async () => {
+      const { thread } = await threadOfTwo();
+      const erase = () => eraseThread(engine.context, engine.caller, { id: thread, dependents: false });
+      await cutOff(erase);
+      assert.equal((await erase()).isNew, true);
+      assert.equal((await erase()).isNew, false);
+      assert.equal((await erasersOf(thread)).length, 1);
+      assert.deepEqual(await openErasures(engine), []);
+    });
+
+    it('of a run with the later ones of its thread is finished by maintenance', async () => {
+      const { first, thread } = await threadOfTwo();
+      await cutOff(() => eraseRun(engine.context, engine.caller, { id: first, dependents: true }));
+      assert.equal((await unerasedRunsOn(engine, thread)).length, 2);
+      await makeErasuresDue(engine);
+      assert.deepEqual(await finish(), { finished: 1 });
+      assert.deepEqual(await unerasedRunsOn(engine, thread), []);
+      assert.deepEqual(await openErasures(engine), []);
+      assert.equal((await read(thread)).erased_at, undefined, 'the thread itself goes on');
+    });
+
+    it('is given up where a run has come meanwhile that stands on the messages and was not to go', async () => {
+      const { first, thread } = await threadOfTwo();
+      const { context, tenantId } = engine;
+      const row = { kind: 'run', id: first, tenant_id: tenantId, dependents: false, asked_by: {} } as const;
+      await context.db.withTenant(tenantId, (tx) => insertErasure(tx, row));
+      await makeErasuresDue(engine);
+      assert.deepEqual(await finish(), { finished: 0 });
+      assert.equal((await unerasedRunsOn(engine, thread)).length, 2);
+      assert.deepEqual(await openErasures(engine), []);
+    });
+  });
+}

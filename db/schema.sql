@@ -1607,6 +1607,7 @@ function events_page(p jsonb) returns jsonb executable by public
 function forget_in_events(runs uuid[], ids uuid[]) returns integer security definer executable by drover_app
 function head_of_event(e jsonb, row_turn text) returns text executable by public
 function insert_run_event() returns trigger executable by public
+function is_created_newer(run uuid) returns boolean executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
 function line_with_payload(line text, payload jsonb, version text) returns text executable by public

@@ -1,6 +1,6 @@
 /**
  * The jobs `subtasks`. With a task: drive the child that works on it. Without one: look at this workflow, or this run
- * that has delegated, since a child of it has ended. Ids only: the work is in the database, and a join trusts its rows,
+ * that has delegated, since a child of it has ended. With `isTurn`: drive this run, which a process of 0.1.0 could not. Ids only: the work is in the database, and a join trusts its rows,
  * not jobs.
  */
 import { z } from 'zod';
@@ -11,6 +11,7 @@ const subtaskJob = z.object({
   tenantId: z.uuid(),
   runId: z.uuid(),
   taskId: z.uuid().optional(),
+  isTurn: z.literal(true).optional(),
   /** The child whose end this job reports. */
   childId: z.uuid().optional(),
   turnId: z.uuid().optional(),

@@ -106,6 +106,19 @@ create or replace function run_messages(r runs, from_ordinal integer, also_calls
   select run_page(r, jsonb_build_object('messages_from', from_ordinal, 'calls', to_jsonb(also_calls))) - 'events';
 $$;
 
+-- Whether a run's first event is of a version that 0.1.0 cannot read, which knows the first.
+create or replace function is_created_newer(run uuid) returns boolean language plpgsql as $$
+declare
+  d text;
+  version integer;
+begin
+  -- Planned for the run, see run_page.
+  d := set_config('plan_cache_mode', 'force_custom_plan', true);
+  select e.schema_version into version from run_events e where e.run_id = run and e.seq = 1 order by e.commit_seq limit 1;
+  d := set_config('plan_cache_mode', 'force_generic_plan', true);
+  return version > 1;
+end $$;
+
 -- Claims a run for a driver and answers all it needs to go on: the row, the newest usable checkpoint, the later events,
 -- the messages; with page_bytes only the first page of events and messages, see run_page. With claim = false it only reads, for the driver that holds the run already. A driver that has cached
 -- the run up to a position (known) gets the event at that position, which proves that the log is the same, and what is
@@ -127,12 +140,21 @@ begin
   d := set_config('plan_cache_mode', 'force_generic_plan', true);
   d := set_config('enable_seqscan', 'off', true);
   if (p->>'claim')::boolean then
-    update runs set fence = fence + 1,
-        driver_lease_expires_at = clock_timestamp() + (p->>'lease_ms')::int * interval '1 ms'
-      where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
-        and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp())
-        and last_seq >= (p->>'seq')::bigint
-      returning * into r;
+    if not p ? 'page_bytes' and is_created_newer((p->>'run_id')::uuid) then
+      -- A process of 0.1.0 could only give the run back, and be the first to meet it again. `subtasks` is a queue that it does not serve.
+      insert into outbox (id, tenant_id, queue, job_id, payload)
+        select gen_random_uuid(), tenant_id, 'subtasks', id || '-' || last_seq || '-' || q.fence,
+            jsonb_build_object('tenantId', tenant_id, 'runId', id, 'seq', last_seq, 'isTurn', true)
+          from runs q where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
+            and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp()) and last_seq >= (p->>'seq')::bigint;
+    else
+      update runs set fence = fence + 1,
+          driver_lease_expires_at = clock_timestamp() + (p->>'lease_ms')::int * interval '1 ms'
+        where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
+          and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp())
+          and last_seq >= (p->>'seq')::bigint
+        returning * into r;
+    end if;
     if r.id is null then
       select * into r from runs where id = (p->>'run_id')::uuid;
       return jsonb_build_object('ok', false, 'seq', r.last_seq, 'why', case when r.id is null then 'missing'

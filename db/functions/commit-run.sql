@@ -365,11 +365,12 @@ end $$;
 -- A change as processes of 0.1.0 send it, with its events one by one and turns among the rows, in the form in which commit_runs
 -- takes it. What is null in a row stays: it says that a column becomes null. A run that such a process cannot read it gives back to the
 -- queue for 5 s by its own clock, without the turn: the run is nobody's for longer, as where it is ahead it would be the first to see it
--- again, and then the sweep sends another job.
+-- again, and then the sweep sends another job, to a queue that it does not serve.
 create or replace function with_log(c jsonb) returns jsonb language sql immutable as $$
   select case when c->'events' = '[]' and c ? 'release' and c->'outbox'->0->'delay_ms' = '5000' and not c->'outbox'->0->'payload' ? 'turnId'
       then c - '{events,rows,release}'::text[]
-        || jsonb_build_object('lease_ms', 10000, 'outbox', jsonb_build_array((c->'outbox'->0) - 'id' || '{"delay_ms": 10000}')) else c - '{events,rows}'::text[] end
+        || jsonb_build_object('lease_ms', 10000, 'outbox', jsonb_build_array((c->'outbox'->0) - 'id' || jsonb_build_object(
+          'delay_ms', 10000, 'queue', 'subtasks', 'payload', (c->'outbox'->0->'payload') || '{"isTurn": true}'))) else c - '{events,rows}'::text[] end
     || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'turn_id', min(row_turn),
         'events', string_agg(head_of_event(e, row_turn), e'\n' order by n), 'payload', jsonb_agg(e->'payload' order by n)))
       from (select e, n, min(e->>'turn_id') over () as row_turn from jsonb_array_elements(c->'events') with ordinality as list(e, n)) of_commit

@@ -2,13 +2,16 @@ import assert from 'node:assert/strict';
 import { ROUTES } from '../../../api/routes.ts';
 import { serve } from '../../../api/serve.ts';
 import { newId } from '../../../lib/new-id.ts';
+import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { TURNS } from '../../../jobs/turns.ts';
+import { handleJob } from '../../../workers/handle-job.ts';
+import { handler } from '../../../workers/handlers/subtasks.ts';
 import { request } from '../../support/api.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { raiseEvents } from '../../support/queries/logs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { countUnsentJobsOf, makeJobDue, unsentJobs } from '../../support/queries/outbox.ts';
-import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { holdOfRun, statusOfRun, storedRun } from '../../support/queries/runs.ts';
 
 describe('An event of a newer version', () => {
   let engine: Engine;
@@ -91,10 +94,13 @@ describe('An event of a newer version', () => {
       return engine.context.db.call({ name: 'commit_run', text: 'select commit_run($1::jsonb) as result', values });
     };
     const outbox = () => countUnsentJobsOf(engine, run);
+    const queuesOf = async (id: string) =>
+      (await unsentJobs(engine)).filter(({ payload }) => payload['runId'] === id).map(({ queue }) => queue);
     await waitUntil('all is sent and forgotten', async () => (await outbox()) === 0);
     const beganMs = Date.now();
     await givesBack({});
     const { lease } = await holdOfRun(engine, run);
+    assert.deepEqual(await queuesOf(run), [SUBTASKS.name], 'a queue that it does not serve');
     assert.ok(lease && lease.getTime() > beganMs + 9000 && lease.getTime() < Date.now() + 11_000, String(lease));
     assert.equal(await outbox(), 1);
     await engine.context.outbox.sweep(0);
@@ -102,6 +108,30 @@ describe('An event of a newer version', () => {
     await givesBack({ turnId: newId() });
     assert.equal((await holdOfRun(engine, run)).lease, null, 'it waits for its model');
     assert.equal(await outbox(), 2);
+  });
+
+  it('that begins a run keeps it from processes of 0.1.0, whose claims only send it to a queue that they do not serve', async () => {
+    const { context, tenantId } = engine;
+    engine.say(() => text('done'));
+    const { run } = await engine.start(agent, 'hello');
+    await waitUntil('all is sent and forgotten', async () => (await countUnsentJobsOf(engine, run)) === 0);
+    const { fence } = await storedRun(engine, run);
+    const claim = { tenant_id: tenantId, run_id: run, seq: 0, lease_ms: 60_000, claim: true };
+    const values = [JSON.stringify(claim)];
+    const [answer] = await context.db.call<{ result: { ok: boolean; why: string } }>({
+      name: 'claim_run',
+      text: 'select claim_run($1::jsonb) as result',
+      values,
+    });
+    assert.deepEqual([answer?.result.ok, answer?.result.why], [false, 'held']);
+    const { lease } = await holdOfRun(engine, run);
+    assert.deepEqual([lease, (await storedRun(engine, run)).fence], [null, fence]);
+    const worker = context.queues.worker(SUBTASKS.name, (job, token) =>
+      handleJob(context, handler, { stop: new AbortController().signal, draining: () => false, job, token }),
+    );
+    await context.outbox.sweep(0);
+    await waitUntil('a newer process has driven it', async () => (await statusOf(run)) === 'completed');
+    await worker.close();
   });
 
   it('is shown by the API, which answers 503 where it would have to know what it means', async () => {

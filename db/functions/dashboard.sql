@@ -23,12 +23,15 @@ create or replace function usage_of_run(r runs) returns table (kind text, name t
   group by 2
 $$;
 
--- Adds runs that have ended to the sums; answers how many. A run is added once: it is marked in the same statement.
+-- Adds runs that have ended to the sums; answers how many. A run is added once: it is marked in the same statement. Calls that a
+-- worker still makes settle after the end of their run, which waits for them for an hour at most.
 create or replace function roll_up_usage(tenant uuid, most integer) returns bigint language sql as $$
   with done as (
     update runs set rolled_up = true where id in (
-      select id from runs where tenant_id = tenant and not rolled_up and status in ('completed', 'failed', 'cancelled')
-      order by id limit most for update skip locked)
+      select r.id from runs r where r.tenant_id = tenant and not r.rolled_up and r.status in ('completed', 'failed', 'cancelled')
+        and (r.updated_at < now() - interval '1 hour'
+          or not exists (select from tool_calls k where k.run_id = r.id and k.mode = 'queued' and k.status = 'running'))
+      order by r.id limit most for update skip locked)
     returning *),
   added as (
     insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in, tokens_out, cost_usd, duration_ms, unpriced)

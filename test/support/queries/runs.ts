@@ -121,6 +121,11 @@ export function makeRunQuiet(owner: Owner, run: string): Promise<void> {
   return tamper(owner, `update runs set updated_at = now() - interval '2 minutes' where id = $1`, run);
 }
 
+/** As if nothing had happened to a run for more than an hour. */
+export function ageRun(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, `update runs set updated_at = now() - interval '61 minutes' where id = $1`, run);
+}
+
 /** As if another driver had renewed its lease for an hour. */
 export async function extendLease(tenant: Tenant, run: string): Promise<void> {
   const hour = `clock_timestamp() + interval '1 hour'`;

@@ -52,7 +52,7 @@ export interface CallChange {
   set: CallColumns;
   /** Lease, in ms from now. */
   lease_ms?: number;
-  /** Distinguishes this claim of the lease from others of the same attempt. */
+  /** Distinguishes this claim from others of the same attempt. */
   claim_id?: string;
   /** Earliest next attempt, in ms from now. */
   retry_ms?: number;

@@ -89,19 +89,32 @@ export async function listLeftCalls(tx: Tx, ids: readonly string[]): Promise<{ i
   );
 }
 
-interface LockedCallRow extends ToolCallRow {
-  held_ms: number;
+/** `retry_in_ms`: the rest of the pause before its next attempt, else <= 0. */
+interface PausedCallRow extends ToolCallRow {
   retry_in_ms: number;
+}
+
+const msUntil = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
+
+export async function findPausedCall(tx: Tx, id: string): Promise<PausedCallRow | undefined> {
+  const [row] = await tx.query<PausedCallRow>(
+    `select ${CALL_COLUMNS}, ${msUntil('retry_at')} as retry_in_ms from tool_calls where id = $1`,
+    [id],
+  );
+  return row;
+}
+
+interface LockedCallRow extends PausedCallRow {
+  held_ms: number;
   claim_id: string | null;
   /** Work that the call has begun elsewhere; if the call has settled, work to be cancelled. */
   remote: RemoteWork | null;
 }
 
-/** Locks a call's row for a worker. `held_ms` and `retry_in_ms` are the rest of a lease or a pause, else <= 0. */
+/** Locks a call's row for a worker. `held_ms`: the rest of a lease, else <= 0. */
 export async function lockToolCall(tx: Tx, id: string): Promise<LockedCallRow | undefined> {
-  const left = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
   const [row] = await tx.query<LockedCallRow>(
-    `select ${CALL_COLUMNS}, claim_id, remote, ${left('lease_expires_at')} as held_ms, ${left('retry_at')} as retry_in_ms from tool_calls
+    `select ${CALL_COLUMNS}, claim_id, remote, ${msUntil('lease_expires_at')} as held_ms, ${msUntil('retry_at')} as retry_in_ms from tool_calls
       where id = $1 for update`,
     [id],
   );

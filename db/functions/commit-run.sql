@@ -306,7 +306,7 @@ begin
             status = coalesce(x->'set'->>'status', status),
             attempt = coalesce((x->'set'->>'attempt')::int, attempt),
             lease_expires_at = case when x ? 'lease_ms' then clock_timestamp() + (x->>'lease_ms')::int * interval '1 ms' end,
-            claim_id = case when x ? 'lease_ms' then (x->>'claim_id')::uuid else claim_id end,
+            claim_id = case when x ?| array['lease_ms', 'claim_id'] then (x->>'claim_id')::uuid else claim_id end,
             retry_at = case when x ? 'retry_ms' then clock_timestamp() + (x->>'retry_ms')::numeric * interval '1 ms' end,
             output = case when x->'set' ? 'output' then x->'set'->'output' else output end,
             is_error = coalesce((x->'set'->>'is_error')::boolean, is_error),

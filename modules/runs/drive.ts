@@ -33,6 +33,7 @@ import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun } from './driver/hold-run.ts';
 import { openDrive } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
+import { leaveUnsent } from './driver/leave-unsent.ts';
 import { sendCalls } from './driver/send-calls.ts';
 import type { Drive } from './driver/drive-state.ts';
 import { catchUp, isHeldUp } from './driver/suspension.ts';
@@ -110,6 +111,8 @@ async function claimAndDrive(
     if (end === 'dormant' || end === 'yielded') keepInCache(drive);
     return { end, drive };
   } catch (error) {
+    // Before another driver can have the run: it would take them for lost.
+    if (drive) await leaveUnsent(drive);
     if (error instanceof LostRunError || hold.lost.aborted) {
       if (drive) await keepPartialAnswer(drive);
       return { end: 'lost' };

@@ -43,10 +43,11 @@ export async function claimToolCall(
   }
 }
 
-const NOT_SENT: LateResult = {
+/** The end of an attempt that was claimed and not sent. */
+export const NOT_SENT = {
   outcome: { kind: 'unreached', code: 'not_sent', message: 'The call was not sent.' },
   latencyMs: 0,
-};
+} as const satisfies LateResult;
 
 /** Records that nothing was sent for a claim; no effect if the claim was not committed, or another has followed. */
 export async function giveBackClaim(context: Context, { claimId, ...job }: Claiming): Promise<void> {

@@ -80,8 +80,11 @@ function settle(
   return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
 }
 
-/** Only this process knows what the tool did: a temporary outage of the database must not make the outcome unknown. */
-const PATIENCE_MS = 600_000;
+/**
+ * Only this process knows what the tool did, or that it was not asked: a temporary outage of the database must not make the
+ * outcome unknown.
+ */
+export const PATIENCE_MS = 600_000;
 
 interface Held {
   claim: ClaimedCall;

@@ -64,19 +64,37 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
   }
 }
 
+/** An attempt of a driver. `claimId`: of its claim, unless the commit that inserted the call made it. */
+export interface LostAttempt {
+  made: MadeAttempt;
+  claimId?: string | undefined;
+  /** Of its driver. */
+  fence: number;
+}
+
 /**
- * Settles the attempt of a driver that has lost its run: as a late result if it was taken for lost, or only in its row if the
- * run has ended. False if nobody has examined the call yet.
+ * Settles the attempt of a driver that cannot commit it with its steps: like a worker's if nobody has claimed the run since, as
+ * a late result if it was taken for lost, or only in its row if the run has ended. False if another driver has yet to examine
+ * the call.
  */
-export async function settleLostCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<boolean> {
+export async function settleLostCall(
+  context: Context,
+  job: ToolCallJob,
+  { made, claimId, fence }: LostAttempt,
+): Promise<boolean> {
   let isUnderWay = false;
   const limitBytes = context.config.runOutputBytes;
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, made.claim.call.id);
-    if (now?.attempt !== made.claim.attempt) return null;
+    if (now?.attempt !== made.claim.attempt || now.claim_id !== (claimId ?? null)) return null;
     if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
-    if (isTerminal(run.status)) return settledForGood(made, { storedBytes: run.output_bytes, limitBytes });
+    const room = { storedBytes: run.output_bytes, limitBytes };
+    if (isTerminal(run.status)) return settledForGood(made, room);
+    if (run.fence === fence) {
+      const { change } = toSettlement(job, { ...made, settlement: withinOutputLimit(made.settlement, room) });
+      return { ...change, continuation: undefined, outbox: [turnJob(job)] };
+    }
     // The run's next driver settles the call, in its own commit.
     isUnderWay = true;
     return null;

@@ -1,13 +1,15 @@
 /** Commits the attempts of the driver's own calls along with the steps of its run; the first attempt with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
-import { attemptError, interruptedAttempt, settleUnmade } from '../../../core/ledger.ts';
+import { attemptError, interruptedAttempt, settleUnmade, type Settlement } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { newId } from '../../../lib/new-id.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
-import { findToolCall, type ToolCallRow } from '../../../db/tool-calls.ts';
+import { findPausedCall, findToolCall, type ToolCallRow } from '../../../db/tool-calls.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
+import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { settlementChange, withinOutputLimit, type OutputRoom } from '../../run-log/settlement.ts';
 import type { FileFact } from '../../files/result-files.ts';
 import {
@@ -17,11 +19,14 @@ import {
   type Authorization,
   type ClaimedCall,
   type Committer,
+  type HeldClaim,
   type MadeAttempt,
 } from '../../tool-calls/attempt.ts';
+import { giveUpAttempt } from '../../tool-calls/tool-call-events.ts';
 import { keepLost, outliveLease } from './lost-attempts.ts';
 import { announceNext } from './announce.ts';
 import { commit } from './commit.ts';
+import { retryWindowOf } from './commit-once.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { currentRun, type Drive } from './drive-state.ts';
 
@@ -45,31 +50,42 @@ interface Attempts {
   inTurn: InTurn;
   /** Number of the last attempt, or of the one under way when its driver died. */
   attempt: number;
-  isRetry: boolean;
 }
 
 const DONE: AttemptEnd = { kind: 'done' };
 
 /** The committer of a driver, for all attempts of one call. */
 export function commitWithSteps(drive: Drive, call: CallState, inTurn: InTurn): Committer {
-  const attempts: Attempts = { drive, call, inTurn, attempt: call.attempt, isRetry: false };
+  const attempts: Attempts = { drive, call, inTurn, attempt: call.attempt };
   return {
     claim: () => claim(attempts),
-    // A pure call is harmless even after the run is lost, and its result counts only if the current driver commits it.
-    hold: (claimed) => ({
-      maySend: () => call.mode === 'pure' || drive.holdsLease(),
-      ...outliveLease(drive, claimed),
-    }),
-    settle: (made) => keepLost(drive, made, () => settle(attempts, made)),
+    hold: (claimed) => hold(attempts, claimed),
+    settle(made) {
+      // Read now: with the announcement of the next model call a new step begins.
+      const claimId = drive.step.ownCalls.get(call.id)?.claimId;
+      return keepLost(drive, { made, claimId }, () => settle(attempts, made));
+    },
   };
+}
+
+function hold({ drive, call }: Attempts, claimed: ClaimedCall): HeldClaim {
+  markSent(drive, call, true);
+  // A pure call is harmless even after the run is lost, and its result counts only if the current driver commits it.
+  const maySend = () => call.mode === 'pure' || drive.holdsLease();
+  return { maySend, ...outliveLease(drive, claimed) };
+}
+
+function markSent({ step }: Drive, { id }: CallState, isSent: boolean): void {
+  const own = step.ownCalls.get(id);
+  if (own) step.ownCalls.set(id, { ...own, isSent });
 }
 
 /** The first attempt was claimed with the call's request; later ones are claimed here. Pure calls are claimed once only. */
 async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
-  const { drive, call, isRetry } = attempts;
+  const { drive, call } = attempts;
   const own = drive.step.ownCalls.get(call.id);
   const isLeft = call.mode === 'inline' && !own?.isBegun;
-  if (isRetry || isLeft || call.status === 'pending') return claimAnother(attempts);
+  if (isLeft || call.status === 'pending') return claimAnother(attempts);
   return toClaim(attempts, own?.row ?? (await readRow(drive, call.id)));
 }
 
@@ -80,7 +96,8 @@ async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
 async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
   const { drive, call, inTurn } = attempts;
   for (let isBegun = false; ;) {
-    const { row, wasUnderWay, authorization } = await lookAgain(attempts);
+    const { row, pauseMs, wasUnderWay, authorization } = await lookAgain(attempts);
+    if (pauseMs > 0) return { kind: 'later', waitMs: pauseMs };
     const lost = wasUnderWay ? interruptionOf(toClaim(attempts, row)) : undefined;
     if (lost) {
       await inTurn(() => finish(drive, { call, attempt: attempts.attempt, settlement: lost, latencyMs: 0 }));
@@ -109,24 +126,26 @@ async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEn
 
 interface Looked {
   row: LedgerCall;
+  /** The rest of the pause that another driver has left. */
+  pauseMs: number;
   /** Whether the attempt was under way when its driver died. */
   wasUnderWay: boolean;
   authorization: Authorization;
 }
 
-async function lookAgain({ drive, call, isRetry }: Attempts): Promise<Looked> {
+async function lookAgain({ drive, call }: Attempts): Promise<Looked> {
   const { context, tenantId, definition, tools } = drive;
   const run = currentRun(drive);
   const own = drive.step.ownCalls.get(call.id);
   return context.db.withTenant(tenantId, async (tx) => {
-    const stored = own ? undefined : await findToolCall(tx, call.id);
+    const stored = own ? undefined : await findPausedCall(tx, call.id);
     const row = own?.row ?? found(stored, call.id);
     const pinned = { definition, tools };
     const authorization = await authorize(context, tx, { run, pinned, call: row });
-    // `pending` in the ledger: a person wants the call made again, or it was put off.
-    const wasUnderWay = !isRetry && call.status === 'running' && stored?.status === 'running';
+    // `pending` in the ledger: a person wants the call made again, or it was put off, or pauses.
+    const wasUnderWay = call.status === 'running' && stored?.status === 'running';
     const lost = wasUnderWay && { error: interruptedAttempt(stored) };
-    return { row: { ...row, ...lost }, wasUnderWay, authorization };
+    return { row: { ...row, ...lost }, pauseMs: stored?.retry_in_ms ?? 0, wasUnderWay, authorization };
   });
 }
 
@@ -144,7 +163,11 @@ function obstacleOf({ decision }: Authorization): string | undefined {
   return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
 }
 
-function toClaim({ drive, call, attempt }: Attempts, row: LedgerCall): ClaimedCall {
+/** The call's attempt under way. */
+export function toClaim(
+  { drive, call, attempt }: Pick<Attempts, 'drive' | 'call' | 'attempt'>,
+  row: LedgerCall,
+): ClaimedCall {
   const tool = drive.tools.get(call.name);
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
   const retry = call.mode === 'pure' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
@@ -167,13 +190,15 @@ function errorOf({ error }: LedgerCall): Pick<LedgerCall, 'error'> {
 }
 
 async function begin({ drive, attempt }: Attempts, row: LedgerCall): Promise<void> {
+  const claimId = newId();
   appendEvent(drive.log, beginAttempt(drive.log.state, row.id, attempt));
   changeCall(drive.log, {
     id: row.id,
     from: ['pending', 'running'],
     set: { status: 'running', attempt, ...errorOf(row) },
+    claim_id: claimId,
   });
-  drive.step.ownCalls.set(row.id, { row, isBegun: true });
+  drive.step.ownCalls.set(row.id, { row, isBegun: true, claimId });
   await commit(drive);
 }
 
@@ -181,17 +206,33 @@ async function settle(attempts: Attempts, made: MadeAttempt): Promise<AttemptEnd
   const { drive, call, inTurn, attempt } = attempts;
   const { claim: claimed, outcome, settlement, latencyMs, facts } = made;
   // If the drive is stopped from outside, the call is left to the next driver; a result already there is kept.
-  if (outcome.kind === 'aborted') drive.signal.throwIfAborted();
+  if (outcome.kind === 'aborted') {
+    if (outcome.sent === false) markSent(drive, call, false);
+    drive.signal.throwIfAborted();
+  }
   drive.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
   if (settlement.status === 'retry' && settlement.question === undefined) {
-    attempts.isRetry = true;
-    drive.step.ownCalls.set(call.id, { row: { ...claimed.call, error: attemptError(settlement) }, isBegun: true });
+    await inTurn(() => pause(attempts, claimed.call, settlement));
     return { kind: 'later', waitMs: settlement.waitMs };
   }
   // The driver cannot ask a person while it holds the run: a call that needs an answer has failed.
   const ended: SettledAs = settlement.status === 'retry' ? { ...settlement, status: 'failed' } : settlement;
   await inTurn(() => finish(drive, { call, attempt, settlement: ended, latencyMs, facts }));
   return DONE;
+}
+
+/**
+ * Commits that nothing is under way before the next attempt: whoever ends the run, or drives it on, need not take this one for
+ * lost. The change has no event by which its commit could be found in the log, and is harmless twice.
+ */
+async function pause(
+  { drive, attempt }: Attempts,
+  call: LedgerCall,
+  why: Extract<Settlement, { status: 'retry' }>,
+): Promise<void> {
+  drive.step.ownCalls.set(call.id, { row: { ...call, error: attemptError(why) }, isBegun: false });
+  changeCall(drive.log, { ...giveUpAttempt(call, attempt, why), from: ['pending', 'running'] });
+  await retryWhileUnavailable(() => commit(drive), retryWindowOf(drive));
 }
 
 interface Finished {

@@ -9,8 +9,9 @@ import type { NewEvent } from '../../../core/events.ts';
 import type { CallState } from '../../../core/state.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts';
+import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { giveBackClaim } from '../../tool-calls/claim-tool-call.ts';
-import { runClaimedCall } from '../../tool-calls/run-tool-call.ts';
+import { PATIENCE_MS, runClaimedCall } from '../../tool-calls/run-tool-call.ts';
 import type { Drive } from './drive-state.ts';
 
 const FIRST_ATTEMPT = 1;
@@ -87,11 +88,12 @@ export function makeDispatched(drive: Drive, events: readonly NewEvent[]): void 
 }
 
 /** Gives up calls whose claim may not have been committed. A claim that was committed is given back, since nothing was sent. */
-export function leaveDispatched({ context, step, attached }: Drive): void {
+export function leaveDispatched({ context, step, attached, stop }: Drive): void {
   attached?.left();
+  const patience = { forMs: PATIENCE_MS, signal: stop };
   for (const { slot, job } of step.dispatched.values()) {
     slot.leave();
-    giveBackClaim(context, job).catch((error: unknown) =>
+    retryWhileUnavailable(() => giveBackClaim(context, job), patience).catch((error: unknown) =>
       context.log.warn({ err: error, run: job.runId, call: job.callId }, 'call left until its lease is over'),
     );
   }

@@ -106,6 +106,10 @@ interface OwnCall {
   row: LedgerCall;
   /** Whether this driver began the current attempt: any other `running` call was interrupted. */
   isBegun: boolean;
+  /** Whether it may have been handed to the tool. */
+  isSent?: boolean;
+  /** Of the current attempt's claim, unless the commit that inserts the call makes it: others may have claimed the same attempt. */
+  claimId?: string;
 }
 
 /** A call that a commit will claim for this process. */

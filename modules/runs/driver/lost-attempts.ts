@@ -1,14 +1,16 @@
 /** What becomes of attempts whose driver loses its run. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { linkSignals } from '../../../lib/link-signals.ts';
+import { hasMovedOn, isPassing } from '../../../db/database-errors.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import type { AttemptEnd, ClaimedCall, HeldClaim, MadeAttempt } from '../../tool-calls/attempt.ts';
-import { settleLostCall } from '../../tool-calls/settle-tool-call.ts';
+import type { AttemptEnd, ClaimedCall, HeldClaim } from '../../tool-calls/attempt.ts';
+import { PATIENCE_MS } from '../../tool-calls/run-tool-call.ts';
+import { settleLostCall, type LostAttempt } from '../../tool-calls/settle-tool-call.ts';
 import type { Drive } from './drive-state.ts';
 
-/** How long a result is retried, for the next driver, and while the database is away. */
-const PATIENCE_MS = 600_000;
+/** An attempt of the driver that has ended. */
+type EndedAttempt = Omit<LostAttempt, 'fence'>;
 
 /** The signal of an attempt. A lost lease does not abort a call that may not be repeated: its result exists only here. */
 export function outliveLease(drive: Drive, { call }: ClaimedCall): Pick<HeldClaim, 'signal' | 'release'> {
@@ -29,31 +31,38 @@ export function outliveLease(drive: Drive, { call }: ClaimedCall): Pick<HeldClai
 }
 
 /**
- * Settles an attempt with the steps of its run. If the run is lost and the call may not be repeated, settles it in the ledger,
- * as a late result.
+ * Settles an attempt with the steps of its run. If that cannot be committed and the call may not be repeated, settles it by
+ * itself: with the run's log while no other driver has claimed the run, otherwise as a late result.
  */
 export async function keepLost(
   drive: Drive,
-  made: MadeAttempt,
+  ended: EndedAttempt,
   settle: () => Promise<AttemptEnd>,
 ): Promise<AttemptEnd> {
+  const { made } = ended;
   const { call } = made.claim;
   try {
     if (call.effect === 'unknown' && isLease(drive.signal.reason)) throw drive.signal.reason;
     return await settle();
   } catch (error) {
-    if (error instanceof LostRunError && call.effect === 'unknown' && made.outcome.kind !== 'aborted') {
-      await settleLate(drive, made);
+    if (isUnsettled(drive, error) && call.effect === 'unknown' && made.outcome.kind !== 'aborted') {
+      await settleLate(drive, ended);
     }
     throw error;
   }
 }
 
-async function settleLate({ context, tenantId, run, stop }: Drive, made: MadeAttempt): Promise<void> {
-  const job = { tenantId, runId: run.id, callId: made.claim.call.id };
+/** Whether the run is lost, the database was away for too long, or another call of the drive was settled by itself. */
+function isUnsettled({ signal }: Drive, error: unknown): boolean {
+  return error instanceof LostRunError || isLease(signal.reason) || isPassing(error) || hasMovedOn(error);
+}
+
+/** Settles the attempt by itself, once the database is there and no other driver is about to take it for lost. */
+export async function settleLate({ context, tenantId, run, fence, stop }: Drive, ended: EndedAttempt): Promise<void> {
+  const job = { tenantId, runId: run.id, callId: ended.made.claim.call.id };
   const patience = { forMs: PATIENCE_MS, signal: stop };
   const endsAtMs = performance.now() + PATIENCE_MS;
-  while (!(await retryWhileUnavailable(() => settleLostCall(context, job, made), patience))) {
+  while (!(await retryWhileUnavailable(() => settleLostCall(context, job, { ...ended, fence }), patience))) {
     if (stop.aborted || performance.now() > endsAtMs) return;
     await sleep(context.config.leaseMs / 3, undefined, { signal: stop }).catch(() => undefined);
   }

@@ -27,7 +27,8 @@ describe('A power cut of an embedded database', () => {
   });
   afterEach(async () => {
     await database.close();
-    disk.stop();
+    disk.end();
+    disk.remove();
     rmSync(dataDir, { recursive: true, force: true });
   });
 
@@ -62,6 +63,7 @@ describe('A power cut of an embedded database', () => {
     const length = disk.length();
     const checkpointed = disk.syncsOf('global/pg_control').findLast((at) => at > begun) ?? 0;
     await database.close();
+    disk.end();
     const cut = fc.record({
       at: fc.oneof(fc.integer({ min: begun, max: length }), fc.constant(length)),
       share: fc.constantFrom(0, 0.5, 0.9, 1),
@@ -90,6 +92,7 @@ describe('A power cut of an embedded database', () => {
     await begin();
     await Promise.all(Array.from({ length: WRITERS }, (_, id) => add(id)));
     await database.close();
+    disk.end();
     assert.deepEqual(
       disk.unsynced().filter((file) => !REMADE.test(file)),
       [],

@@ -35,7 +35,10 @@ export interface RecordedDisk {
   syncsOf(file: string): number[];
   /** Makes `folder` what a cut after so many acts may have left; `isKept` tells which unsynced ones came through. */
   leave(folder: string, length: number, isKept: (act: number) => boolean): void;
-  stop(): void;
+  /** Records no more: what comes after a cut is none of it. */
+  end(): void;
+  /** Removes what it has kept. */
+  remove(): void;
 }
 
 /** What the folder has at first counts as synced. */
@@ -61,10 +64,8 @@ export function recordDisk(root: string): RecordedDisk {
       cpSync(before, folder, { recursive: true });
       replay({ ...recording, acts: recording.acts.slice(0, length) }, folder, isKept);
     },
-    stop() {
-      restore();
-      rmSync(before, { recursive: true, force: true });
-    },
+    end: restore,
+    remove: () => rmSync(before, { recursive: true, force: true }),
   };
 }
 

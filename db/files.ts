@@ -110,10 +110,12 @@ export async function replaceContent(
   { id, tenantId, sha256, size }: WrittenContent,
 ): Promise<void> {
   await tx.query('select from file_usage where tenant_id = $1 for update', [tenantId]);
+  // Held, as a sweep may be giving it up: what it takes would be lost next.
+  const written = await tx.query(`select from file_contents where id = $1 and state = 'writing' for update`, [id]);
+  if (written.length === 0) return;
   const gone = await tx.query(
-    `update file_contents set state = 'garbage', changed_at = now()
-       where id = $1 and state = 'stored' and exists (select from file_contents where id = $2 and state = 'writing') returning id`,
-    [lost, id],
+    `update file_contents set state = 'garbage', changed_at = now() where id = $1 and state = 'stored' returning id`,
+    [lost],
   );
   if (gone.length === 0) return;
   await tx.query(

@@ -6,6 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { Disk } from 'flydrive';
 import { FSDriver } from 'flydrive/drivers/fs';
 import { ContentGoneError, FileStoreError, type ByteRange, type FileStore } from './file-store.ts';
+import { syncPath } from './sync-folder.ts';
 
 /** Stores contents as files in a folder that all processes share. */
 export function filesystemStore(root: string): FileStore {
@@ -16,9 +17,9 @@ export function filesystemStore(root: string): FileStore {
       await makeFolder(dirname(path)).catch(failing('make a folder'));
       // Not the disk's own: where it cannot write, it tells of the content that it then breaks off.
       await pipeline(content, createWriteStream(path), { signal }).catch(failing('write'));
-      await sync(path);
+      await syncPath(path).catch(failing('write'));
       // Syncs the folder, too, so that the name survives.
-      await sync(dirname(path));
+      await syncPath(dirname(path)).catch(failing('write'));
     },
     read: (key, range) => read(join(root, key), range),
     has: (key) => exists(join(root, key)).catch(failing('look')),
@@ -65,15 +66,6 @@ async function exists(path: string): Promise<boolean> {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path).catch(failing('write'));
-  try {
-    await handle.sync().catch(failing('write'));
-  } finally {
-    await handle.close();
-  }
 }
 
 async function read(path: string, range: ByteRange | undefined): Promise<Readable> {

@@ -30,7 +30,8 @@ export async function syncNames(folder: string): Promise<void> {
   }
 }
 
-async function syncPath(path: string): Promise<void> {
+/** Syncs a file, or which names a folder has. */
+export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {
     await handle.sync();

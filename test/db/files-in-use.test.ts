@@ -4,14 +4,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { eraseRows } from '../../db/erasure.ts';
-import { deleteFiles, findContent, listFiles, noteUses, readRunOwner } from '../../db/files.ts';
+import {
+  claimGarbage,
+  deleteFiles,
+  findContent,
+  listFiles,
+  noteUses,
+  readRunOwner,
+  replaceContent,
+} from '../../db/files.ts';
 import type { Tx } from '../../db/database.ts';
 import { eraseEvent } from '../../core/erasure.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keepFile, writeContent, type StoredContent } from '../../modules/files/store-file.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/bootstrap.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { sideBySide } from '../support/side-by-side.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -83,22 +90,34 @@ describe('A file of a run that is erased', () => {
     assert.equal(await inTenant((tx) => findContent(tx, content.sha256)), file.content_id);
   });
 
+  it('keeps the content it has lost where the one uploaded anew is just being swept', async () => {
+    const lost = await written('lost');
+    await inTenant((tx) => keep(tx, lost));
+    const anew = await written('lost');
+    const [swept] = await sideBySide(
+      { context: api.context, tenantId: DEFAULT_TENANT_ID },
+      {
+        first: (tx) => claimGarbage(tx, anew.id),
+        second: () => inTenant((tx) => replaceContent(tx, lost.id, anew)),
+        statement: 'file_contents',
+      },
+    );
+    assert.ok(swept);
+    assert.equal(await inTenant((tx) => findContent(tx, lost.sha256)), lost.id);
+  });
+
   it('stays where another run is just taking it up', async () => {
-    const { db } = api.context;
     const content = await written('a text');
     const { id: file } = await inTenant((tx) => keep(tx, content));
     const first = await completed({ message: 'say done', attachments: [{ file_id: file }] });
-    let erased: Promise<unknown> | undefined;
-    const taken = await db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
-      const ids = await noteUses(tx, { tenantId: DEFAULT_TENANT_ID, runId: newId(), fileIds: [file] });
-      erased = db.withTenant(DEFAULT_TENANT_ID, (other) => eraseRows(other, first, eraseEvent));
-      await waitUntil(
-        'the erasure waits',
-        async () => (await sessionsWaitingIn(db, 'erase_files_of_run')).length === 1,
-      );
-      return ids;
-    });
-    await erased;
+    const [taken] = await sideBySide(
+      { context: api.context, tenantId: DEFAULT_TENANT_ID },
+      {
+        first: (tx) => noteUses(tx, { tenantId: DEFAULT_TENANT_ID, runId: newId(), fileIds: [file] }),
+        second: () => inTenant((tx) => eraseRows(tx, first, eraseEvent)),
+        statement: 'erase_files_of_run',
+      },
+    );
     assert.deepEqual(taken, [file]);
     assert.equal((await api.call('GET', `/v1/files/${file}`)).status, 200);
   });

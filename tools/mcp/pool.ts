@@ -70,7 +70,6 @@ interface Entry extends McpConnection {
   forget: () => void;
   end: () => Promise<void>;
   isStopped?: true;
-  isDiscarded?: true;
   idleTimer?: NodeJS.Timeout | undefined;
 }
 
@@ -128,7 +127,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
       // A server that has run for a while and is still alive has not failed.
       if (!entry.closed() && performance.now() - entry.startedAtMs > STEADY_MS) failed.forget(entry.key);
       if (entry.users > 0) return;
-      if (entry.isDiscarded) endings.stop(entry);
+      if (endings.isDiscarded(entry)) endings.stop(entry);
       else startIdling(entry);
     },
     discard: (connection) => endings.discard(connection as Entry),
@@ -158,9 +157,9 @@ function createEndings() {
   };
   return {
     stop,
+    isDiscarded: (entry: Entry): boolean => discarded.has(entry),
     /** Stops it once it has no users. */
     discard(entry: Entry): void {
-      entry.isDiscarded = true;
       entry.forget();
       if (entry.users === 0) stop(entry);
       else if (!entry.isStopped) discarded.add(entry);

@@ -250,7 +250,9 @@ describe('budgets of a tree of runs', () => {
       let summaries = 0;
       say = (name, _said, request) => {
         if (name === 'ann') {
-          return hasResult(request) ? undefined : spending(1100, use('calculator', { expression: '1+1' }));
+          // Who hangs has nothing to be paid for: no answer has begun.
+          const hangs = { delayMs: 600_000 };
+          return hasResult(request) ? hangs : spending(1100, use('calculator', { expression: '1+1' }));
         }
         if (name === 'bob') return text('done by bob');
         summaries += 1;

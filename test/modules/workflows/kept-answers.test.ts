@@ -7,6 +7,7 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { forgetOutages } from '../../support/queries/model-calls.ts';
 import { backdateProviderWait, childrenOfRun } from '../../support/queries/runs.ts';
 import { addDoneTasks, textOfWorkflow } from '../../support/queries/workflows.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 const AWAY: AnthropicReply = {
@@ -58,6 +59,12 @@ for (const mode of DOMAIN_MODES) {
     const finishChildren = async (id: string) => {
       for (const child of await childrenOfRun(engine, id)) await engine.finish(child.id);
     };
+    /** What a plan has said so far is begun by who reads it, when that has come. */
+    const hasBegunGap = (id: string) =>
+      waitUntil('the subtask for the gap is begun', async () => {
+        const { tasks } = await readWorkflow(engine, id);
+        return tasks.some(({ name }) => name === 'price');
+      });
     /** A workflow whose two subtasks are done, and whose answer is to be made. */
     const answering = async (agentId?: string) => {
       const waiting = { execution_config: { provider_outage_seconds: 60 } };
@@ -136,6 +143,7 @@ for (const mode of DOMAIN_MODES) {
       const id = await answering();
       const died = look(id);
       await reached;
+      await hasBegunGap(id);
       await engine.everyoneDies();
       await look(id);
       open();
@@ -150,6 +158,7 @@ for (const mode of DOMAIN_MODES) {
       const agentId = await engine.agent({ autonomy_level: 3 }, [{ name: 'pay' }]);
       let id = '';
       const pays = async () => {
+        await hasBegunGap(id);
         await look(id);
         await finishChildren(id);
       };

@@ -25,14 +25,8 @@ export function calculateWithin({ expression }: Calculation, limitMs: number): A
   }
 }
 
-/** Whole numbers that may have more digits than are computed with. */
-const LONG_NUMBER = /(?<![\w.])\d{16,}(?![\w.])/g;
-
 /** The tool's outcome, however long it takes. */
 export function calculation(expression: string): ToolOutcome {
-  const rounded = expression.match(LONG_NUMBER)?.find((digits) => !Number.isSafeInteger(Number(digits)));
-  if (rounded !== undefined)
-    return toolError('too-precise', `${rounded} has more digits than the calculator computes with, which are 15.`);
   try {
     return evaluate(loadMath(), expression);
   } catch (error) {

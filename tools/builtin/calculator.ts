@@ -13,6 +13,9 @@ const MAX_WAIT_MS = 5000;
 /** Plain arithmetic takes microseconds, so it runs without a time limit, which costs a thread each time. */
 const PLAIN = /^[\d\s.+\-*/()]{1,200}$/;
 
+/** Whole numbers that may have more digits than are computed with. */
+const LONG_NUMBER = /(?<![\w.])\d{16,}(?![\w.])/g;
+
 export const CALCULATOR: Builtin = {
   name: 'calculator',
   display_name: 'Calculator',
@@ -42,6 +45,9 @@ export const CALCULATOR: Builtin = {
 /** `{expression} -> {result}`, by mathjs. Allows only listed functions and plain syntax. Stopped after a second. */
 export async function calculate(attempt: ToolAttempt<{ expression: string }>): Promise<ToolOutcome> {
   const { expression } = attempt.arguments;
+  const rounded = expression.match(LONG_NUMBER)?.find((digits) => !Number.isSafeInteger(Number(digits)));
+  if (rounded !== undefined)
+    return toolError('too-precise', `${rounded} has more digits than the calculator computes with, which are 15.`);
   if (PLAIN.test(expression)) return calculation(expression);
   const here = calculateHere(expression, attempt.tenantId);
   if (here) return here;

@@ -123,6 +123,8 @@ export interface AttemptRules {
  *   where the tool allows no retries.
  * - It may have had an effect: retried only if the tool is read-only or idempotent, or the agent accepts duplicates; otherwise
  *   `unknown`, and sent again only if a person says so.
+ * - The tool itself answers with an error: final. What it says of this attempt need not hold for an earlier one that may have had
+ *   an effect, unless the tool is idempotent: the message says so.
  * - No attempts are left: failed; the message says so if one may have had an effect, or `unknown` then if the tool is neither
  *   read-only nor idempotent.
  */
@@ -180,12 +182,24 @@ function settleError(
   outcome: Extract<ToolOutcome, { kind: 'error' }>,
   { effect, perhapsIn }: AttemptRules,
 ): Extract<Settlement, { status: 'failed' | 'unknown' }> {
-  const { code, message, output, origin } = outcome;
+  const { code, message } = outcome;
   if (outcome.unsent && perhapsIn !== undefined && effect !== 'read_only')
     return { status: 'unknown', code, message, perhapsIn, saysWhy: true };
+  if (effect === 'unknown' && perhapsIn !== undefined)
+    return { ...failedAs(outcome), message: `${message} ${BEFORE_IT}`, perhapsIn };
+  return failedAs(outcome);
+}
+
+function failedAs({
+  code,
+  message,
+  output,
+  origin,
+  ...more
+}: Extract<ToolOutcome, { kind: 'error' }>): Extract<Settlement, { status: 'failed' }> {
   if (output !== undefined && output !== null)
-    return { status: 'failed', code, message, output, ...remoteOf(outcome), ...replacedOf(outcome) };
-  return { status: 'failed', code, message, ...remoteOf(outcome), ...(origin && { origin }) };
+    return { status: 'failed', code, message, output, ...remoteOf(more), ...replacedOf(more) };
+  return { status: 'failed', code, message, ...remoteOf(more), ...(origin && { origin }) };
 }
 
 /** Settles a call that no attempt has answered, and that is not made again. */
@@ -247,7 +261,8 @@ export function settleForGood(outcome: ToolOutcome, call: MadeCall): Exclude<Set
   const rules = { effect: leaves, attempt, retry: { max_retries: 0, backoff_ms: 0 }, perhapsIn: before } as const;
   if (before !== undefined && leaves === 'unknown' && (outcome.kind === 'unreached' || outcome.kind === 'aborted'))
     return { status: 'unknown', code: outcome.code, message: outcome.message, perhapsIn: before };
-  const settlement = settleAttempt(outcome, rules);
+  // What an idempotent tool answers is true of all attempts.
+  const settlement = settleAttempt(outcome, outcome.kind === 'error' ? { ...rules, effect: call.effect } : rules);
   if (settlement.status !== 'retry') return settlement;
   const { code, message } = settlement;
   const { quotes = settlement.question !== undefined } = settlement;
@@ -274,6 +289,9 @@ function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: R
 /** Told to the model about a failed call without an answer that may have had an effect. */
 export const MAY_HAVE_HAPPENED =
   'It may or may not have taken effect: check with another tool, or tell the user, before you repeat it.';
+
+/** Told to the model about a call whose tool has answered with an error after an attempt that may have had its effect. */
+const BEFORE_IT = `An earlier attempt of this call had no answer. ${MAY_HAVE_HAPPENED}`;
 
 /** Told to the model about a call of unknown outcome. */
 export const UNKNOWN_OUTCOME =

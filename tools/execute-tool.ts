@@ -8,6 +8,7 @@ import {
   isLargerThan,
   noteReplaced,
 } from '../core/content.ts';
+import { canonicalValue } from '../core/canonical-json.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -138,7 +139,7 @@ export function createTools(options: ToolsOptions): Tools {
   return {
     validator,
     checkTransport,
-    execute: (tool, attempt) => make(tool, attempt, (open, call) => open.call(call, forTransport(attempt))),
+    execute: (tool, attempt) => make(tool, attempt, (open, call) => open.call(call, forTransport(inOrder(attempt)))),
     cancel: (tool, attempt) =>
       make(tool, attempt, (open, call) => open.cancel?.(call, attempt) ?? Promise.resolve(NOTHING_TO_CANCEL)),
     readResource: (tool, uri, attempt) =>
@@ -146,6 +147,11 @@ export function createTools(options: ToolsOptions): Tools {
     listTools,
     close: () => closeAll(transports),
   };
+}
+
+/** Every attempt sends the same bytes: the next one has its arguments from the database, which keeps no order of keys. */
+function inOrder(attempt: ToolAttempt): ToolAttempt {
+  return { ...attempt, arguments: canonicalValue(attempt.arguments) };
 }
 
 async function closeAll(transports: ReadonlyMap<string, OpenTransport>): Promise<void> {

@@ -187,6 +187,26 @@ describe('Settling an attempt', () => {
     assert.equal(settleForGood(unsent, call).status, 'unknown');
   });
 
+  it('says of an error of the tool that an earlier attempt may have had its effect, where the answer is not of that one, too', () => {
+    const refused = { kind: 'error', code: 'http-409', message: 'No money left.', output: { left: 0 } } as const;
+    const end = (effect: ToolEffect, perhapsIn?: number) => {
+      const settled = settleAttempt(refused, { effect, attempt: 2, retry: DEFAULT_RETRY, perhapsIn });
+      assert.ok(settled.status === 'failed');
+      assert.deepEqual([settled.message.startsWith('No money left.'), settled.output], [true, refused.output]);
+      return [settled.message.endsWith(MAY_HAVE_HAPPENED), settled.perhapsIn];
+    };
+    assert.deepEqual(end('unknown', 1), [true, 1]);
+    assert.deepEqual(end('unknown'), [false, undefined]);
+    assert.deepEqual(end('idempotent', 1), [false, undefined]);
+    assert.deepEqual(end('read_only', 1), [false, undefined]);
+    const call = { effect: 'idempotent', attempt: 2, error: { ...failure, perhaps_in: 1 } } as const;
+    const ofEnded = (effect: ToolEffect) => {
+      const { message } = settleForGood(refused, { ...call, effect }) as { message: string };
+      return message.endsWith(MAY_HAVE_HAPPENED);
+    };
+    assert.deepEqual([ofEnded('unknown'), ofEnded('idempotent'), ofEnded('read_only')], [true, false, false]);
+  });
+
   it('never repeats what the tool itself has answered', () => {
     fc.assert(
       fc.property(effects, retries, (effect, retry) => {

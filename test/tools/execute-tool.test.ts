@@ -46,6 +46,21 @@ describe('createTools', () => {
     await server.close();
   });
 
+  it('sends the same bytes in each attempt, though the arguments of the next one come from a database without order', async () => {
+    const server = await startServer((_request, response) => response.end());
+    make();
+    const headers = { 'x-all': '{{input}}', 'x-of': 'of {{input.of}}' };
+    const warm = attemptOf({ to: 'bob', amount: 100, of: { zone: 1, id: [{ b: 1, a: 2 }] } });
+    const cold = attemptOf({ of: { id: [{ a: 2, b: 1 }], zone: 1 }, amount: 100, to: 'bob' });
+    for (const method of ['POST', 'GET'] as const) {
+      const tool = toolOf({ type: 'http', endpoint: server.url, method, headers });
+      for (const attempt of [warm, cold]) await tools.execute(tool, attempt);
+    }
+    const sent = server.seen.map(({ path, body, headers: of }) => [path, body, of['x-all'], of['x-of']]);
+    assert.deepEqual([sent[1], sent[3]], [sent[0], sent[2]]);
+    await server.close();
+  });
+
   it('asks for secrets in the name of the tenant whose call it is', async () => {
     const server = await startServer((request, response) => response.end(request.headers['x-key']));
     make({

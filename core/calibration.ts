@@ -26,18 +26,28 @@ export function calibrate(
   return percent <= percentOf(known, model) || percent > MOST_PERCENT ? known : { ...known, [model]: percent };
 }
 
+/** A prompt that was refused for its length, in tokens. */
+interface Refused {
+  model: string;
+  estimated: number;
+  counted: number | undefined;
+  atLeast: number;
+}
+
 /**
- * What follows from a prompt that was refused for its length: it has more tokens than were estimated, `counted` at least. It
- * counts for more each time, as the provider may not say how many it has. Undefined for prompts of so few tokens that something
- * else was too long, such as the bytes of files.
+ * What follows from a prompt that was refused for its length: it has more tokens than were estimated, as many as the provider has
+ * `counted`. If it does not say, `atLeast` so many, and more each time. Undefined for prompts of so few tokens that something else
+ * was too long, such as the bytes of files, and for one that was not estimated too low: its answer was to be too long.
  */
 export function correctionAfterRefusal(
   known: Calibration | undefined,
-  { model, estimated, counted }: { model: string; estimated: number; counted: number },
+  { model, estimated, counted, atLeast }: Refused,
 ): Calibration | undefined {
   if (estimated < LEAST_TOKENS) return undefined;
-  const percent = Math.max(percentOf(known, model) + 10, Math.ceil((counted * 10) / estimated) * 10);
-  return percent > MOST_PERCENT ? undefined : { [model]: percent };
+  const before = percentOf(known, model);
+  const percent = Math.ceil(((counted ?? atLeast) * 10) / estimated) * 10;
+  const next = counted === undefined ? Math.max(before + 10, percent) : percent;
+  return next <= before || next > MOST_PERCENT ? undefined : { [model]: next };
 }
 
 /** The calibration with corrections; the higher value of each model. */

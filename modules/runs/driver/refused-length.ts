@@ -16,9 +16,11 @@ export function correctionFor(
   const source = sourceOf(drive);
   const asked = askedOf(source.limits, resolved);
   const estimated = fitContext(source, asked).tokens + besideTokens(source);
-  // At the least, prompt and answer together exceed the window.
-  const counted = countedTokens(message) ?? asked.window - offerOf(source, asked).max_tokens;
-  return correctionAfterRefusal(source.calibration, { model: `${asked.provider}/${asked.model}`, estimated, counted });
+  const model = `${asked.provider}/${asked.model}`;
+  const counted = countedTokens(message);
+  // Prompt and answer together exceed the window.
+  const atLeast = asked.window - offerOf(source, asked).max_tokens;
+  return correctionAfterRefusal(source.calibration, { model, estimated, counted, atLeast });
 }
 
 /**

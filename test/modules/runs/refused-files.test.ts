@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { Attachment } from '../../../core/content.ts';
 import { loadRun } from '../../../db/claim-run.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
+import { namesFile } from '../../../modules/runs/driver/refused-content.ts';
 import { postTurn } from '../../../modules/runs/post-turn.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { bytesOf, explain, snapshotsOf } from '../../support/explained-context.ts';
@@ -105,10 +106,39 @@ describe('An image for which a provider refuses the request', () => {
 
   it('is sent again where the provider has refused something else', async () => {
     const agent = await engine.agent();
-    engine.say([refusal('temperature: must not be set'), text('noted')]);
+    const reason =
+      "`temperature` may only be 1 here. Please consult our documentation at 'https://a.example/docs/images'";
+    engine.say([text('a good image'), refusal(reason), text('noted')]);
     const { run } = await start(agent, 'look', { with: ['good'] });
-    assert.equal(await post(agent, run, { message: 'now?' }), 'turn.completed');
-    assert.match(sent()[1] ?? '', /good\.png/);
+    assert.equal(await post(agent, run, { message: 'now?' }), 'model_invalid_request');
+    assert.equal(await post(agent, run, { message: 'and now?' }), 'turn.completed');
+    assert.match(sent()[2] ?? '', /good\.png/);
+  });
+
+  it('is told from other faults by how providers name it', () => {
+    const of = [
+      'Could not process image',
+      'messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes',
+      'messages.3.content.0.document.source: The PDF specified was not valid.',
+      "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg'].",
+      'Invalid content type. image_url is only supported by certain models.',
+      'No endpoints found that support image input',
+      'Invalid MIME type. Only image types are supported. (invalid_image_format)',
+      'Invalid file data: no base64 in file_data',
+      'Unsupported media_type "image/tiff"',
+      'The file could not be read.',
+    ];
+    const others = [
+      'temperature: must not be set',
+      '`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at https://a.example/files',
+      "Unsupported parameter: 'max_tokens'. See the documentation.",
+      'The change takes effect immediately.',
+      'tools.0.custom.name: Invalid name for read_file tool: files',
+      'tools.3.custom.input_schema: make_image: the image property is no schema',
+    ];
+    for (const message of of) assert.ok(namesFile(`${message} (status 400)`), message);
+    for (const message of others) assert.ok(!namesFile(`${message} (status 400)`), message);
+    assert.ok(!namesFile('Could not process image (status 503)'));
   });
 
   it('is sent again where a fallback model takes it', async () => {

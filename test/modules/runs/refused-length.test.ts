@@ -51,6 +51,16 @@ describe('A provider that refuses a conversation for its length', () => {
     return { run, thread, log: await engine.log(run) };
   };
 
+  it('changes no estimate by counting no more than was estimated: the answer was to be too long', async () => {
+    const by = await agent();
+    const says = 'input length and `max_tokens` exceed context limit: 600 + 64000 > 4000';
+    engine.say([{ error: { status: 400, type: 'invalid_request_error', message: says } }, text('noted')]);
+    const { log } = await talk(by, [long(900, 'FIRST '), 'hello again']);
+    assert.deepEqual(endsOf(log), ['context_overflow', 'completed']);
+    assert.equal(sent().length, 2);
+    assert.ok(log.every((event) => event.type !== 'model.failed' || event.payload.calibration === undefined));
+  });
+
   it('is asked once more at once, without the oldest turns, which the log has', async () => {
     strict(() => text('noted'));
     const { log } = await talk(await agent(), [long(600, 'FIRST '), long(1150, 'SECOND '), 'hello again']);

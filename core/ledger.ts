@@ -91,6 +91,7 @@ export const MADE_THOUGH_FAILED: readonly string[] = [
   'not-text',
   'output-too-large',
   'egress-too-large',
+  'egress-unknown-encoding',
   'bad-output',
   'bad-answer',
   'egress-too-many-redirects',

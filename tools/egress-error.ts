@@ -5,7 +5,7 @@ import { TOO_LATE, type ToolOutcome } from '../core/tool.ts';
  * - `unreached`: no name, no connection, no handshake.
  * - `too-late`: this process had no time left to send anything, or may not send any more.
  * - `timeout`, `aborted`, `lost` (broken connection): whether effects are possible depends on `sent`.
- * - `too-large`, `too-many-redirects`: an answer came, but an unusable one.
+ * - `too-large`, `too-many-redirects`, `unknown-encoding`: an answer came, but an unusable one.
  */
 export type EgressCode =
   | 'refused'
@@ -16,7 +16,8 @@ export type EgressCode =
   | 'aborted'
   | 'lost'
   | 'too-large'
-  | 'too-many-redirects';
+  | 'too-many-redirects'
+  | 'unknown-encoding';
 
 /** Why a request through the egress guard failed. The message names hosts, never header values or addresses. */
 export class EgressError extends Error {
@@ -40,6 +41,7 @@ export function outcomeOfEgressError(error: EgressError): ToolOutcome {
     case 'bad-request':
     case 'too-large':
     case 'too-many-redirects':
+    case 'unknown-encoding':
       return { kind: 'error', origin: 'drover', code: `egress-${code}`, message, ...(!error.sent && { unsent: true }) };
     case 'too-late':
       // An answer to an earlier hop may have had its effect.

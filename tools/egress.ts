@@ -1,11 +1,14 @@
 /** The egress guard: the one way out of the process for tools and webhooks (docs/tools.md, Egress). */
+import { isUtf8 } from 'node:buffer';
 import { lookup as dnsLookup } from 'node:dns/promises';
 import { Agent, fetch } from 'undici';
 import type { Response } from 'undici';
 import { createAddressRules } from './address-rules.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Deadline } from '../lib/deadline.ts';
+import { packingOf, UnpackError, unpackBody, type Packing } from '../lib/unpack-body.ts';
 import { EgressError } from './egress-error.ts';
+import { packedDispatcher } from './packed-dispatcher.ts';
 import { pinnedConnector } from './pinned-connector.ts';
 import type { Route } from './pinned-connector.ts';
 import { nextHop, withoutSecrets } from './redirect.ts';
@@ -43,6 +46,8 @@ export interface EgressResponse {
   /** The answer's URL, after redirects. */
   url: string;
   body: Buffer;
+  /** An encoding that Drover cannot undo: the body is as it came, and no text. */
+  unknownEncoding?: string;
 }
 
 interface EgressStreamInit {
@@ -116,6 +121,7 @@ async function openStream(
     void agent.destroy().catch(() => undefined);
     init.onEnd?.(fault);
   };
+  const heard: { encoding?: string } = {};
   try {
     const request: HopRequest = { url: parseUrl(url, false), method, headers: checkHeaders(init.headers), body };
     const { href } = request.url;
@@ -124,13 +130,13 @@ async function openStream(
       headers: request.headers,
       body: body ?? null,
       redirect: 'manual',
-      dispatcher: agent,
+      dispatcher: packedDispatcher(agent, heard),
       signal: whole.signal,
     }).catch((error: unknown) => {
       throw explain(error, { exchange: { deadline, init }, request, sent: state.connected });
     });
     signal.addEventListener('abort', end, { once: true });
-    return streamedResponse(response, { ...init, finish });
+    return streamedResponse(response, { ...init, finish, packing: packingOf(response, heard.encoding) });
   } catch (error) {
     finish();
     throw error;
@@ -171,19 +177,23 @@ async function oneHop(exchange: Exchange, request: HopRequest, answered: boolean
   // No keep-alive: if the server closed a kept connection at the wrong moment, the outcome of a sent request would be
   // unknown for no reason. The deadline replaces undici's own timeouts.
   const agent = new Agent({ pipelining: 0, connect, headersTimeout: 0, bodyTimeout: 0 });
+  const heard: { encoding?: string } = {};
   try {
     const response = await fetch(request.url, {
       method: request.method,
       headers: request.headers,
       body: request.body ?? null,
       redirect: 'manual',
-      dispatcher: agent,
+      dispatcher: packedDispatcher(agent, heard),
       signal: exchange.deadline.signal,
     });
     const target = redirectTarget(response, request.url);
     if (target) return { response: head(response, request), next: nextHop(request, response.status, target) };
-    const body = await readBody(response, exchange.init.maxBytes);
-    return { response: { ...head(response, request), body }, next: undefined };
+    const { unknown, ...packing } = packingOf(response, heard.encoding);
+    const body = await readBody(response, packing, exchange.init.maxBytes);
+    // Its status counts all the same.
+    const unread = unknown !== undefined && !isUtf8(body) && { unknownEncoding: unknown };
+    return { response: { ...head(response, request), body, ...unread }, next: undefined };
   } catch (error) {
     throw explain(error, { exchange, request, sent: answered || state.connected });
   } finally {
@@ -227,10 +237,10 @@ function redirectTarget(response: Response, from: URL): URL | undefined {
   return parseUrl(URL.canParse(location, from.href) ? new URL(location, from.href).href : location, true);
 }
 
-async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
+async function readBody({ body }: Response, packing: Packing, maxBytes: number): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of response.body ?? []) {
+  for await (const chunk of body ? unpackBody(body, packing) : []) {
     bytes += chunk.byteLength;
     if (bytes > maxBytes)
       throw new EgressError('too-large', `the answer is larger than ${maxBytes} bytes`, { sent: true });
@@ -257,6 +267,7 @@ function explain(error: unknown, { exchange, request, sent }: Failure): EgressEr
   if (ended === 'timeout') {
     return new EgressError('timeout', `${host} did not answer within ${exchange.init.timeoutMs} ms`, { sent });
   }
+  if (cause instanceof UnpackError) return new EgressError('lost', `${cause.message} (${host})`, { sent, cause });
   const why = reasonOf(cause);
   if (sent) return new EgressError('lost', `the connection to ${host} broke: ${why}`, { sent, cause });
   return new EgressError('unreached', `${host} could not be reached: ${why}`, { sent, cause });

@@ -1,6 +1,7 @@
 import { LIMITS } from '../core/limits.ts';
 import { parseKeepingDigits } from '../lib/json-integers.ts';
 import { holdsMoreValues } from '../lib/json-size.ts';
+import { UnknownEncodingError } from '../lib/unpack-body.ts';
 import type { EgressResponse } from './egress.ts';
 
 /** The fault for JSON that is too large to be parsed. */
@@ -14,6 +15,8 @@ export function decodeBody(
   response: EgressResponse,
 ): { output: unknown } | { fault: { code: string; message: string } } {
   if (response.body.length === 0) return { output: null };
+  const unreadable = unknownEncodingOf(response);
+  if (unreadable) return { fault: unreadable };
   const type = mediaType(response);
   const text = decodeText(response);
   if (text === undefined) {
@@ -24,6 +27,14 @@ export function decodeBody(
   if (type === '') return { output: parseOrText(text) };
   if (!/[/+]json$/.test(type)) return { output: text };
   return hasTooManyValues(text) ? { fault: TOO_MANY_VALUES } : { output: parseOrText(text) };
+}
+
+/** The fault of an answer in an encoding that cannot be undone; undefined for any other. */
+export function unknownEncodingOf({
+  unknownEncoding: encoding,
+}: EgressResponse): { code: string; message: string } | undefined {
+  if (encoding === undefined) return undefined;
+  return { code: 'egress-unknown-encoding', message: new UnknownEncodingError(encoding).message };
 }
 
 /** Describes undecodable bytes declared as text; follows "are". */

@@ -1,44 +1,48 @@
 import type { Response as UndiciResponse } from 'undici';
 import { countingValues } from '../lib/json-size.ts';
+import { UnknownEncodingError, UnpackError, unpackBody, type Packing } from '../lib/unpack-body.ts';
 import { EgressError } from './egress-error.ts';
 
 const NO_BODY = [101, 103, 204, 205, 304];
 
+interface Streaming {
+  maxBytes: number;
+  maxValues: number;
+  packing: Packing;
+  finish: (fault?: EgressError) => void;
+}
+
 /**
- * Wraps a response. Its body calls `finish` once at its end: read, broken off, or abandoned. A body, or an event in a
+ * Wraps a response, and unpacks it. Its body calls `finish` once at its end: read, broken off, or abandoned. A body, or an event in a
  * stream of events, with more than `maxBytes`, or `maxValues` of JSON, fails with an `EgressError`, as does one that
  * breaks off; `finish` gets that error.
  */
 export function streamedResponse(
   response: UndiciResponse,
-  { maxBytes, maxValues, finish }: { maxBytes: number; maxValues: number; finish: (fault?: EgressError) => void },
+  { maxBytes, maxValues, packing, finish }: Streaming,
 ): Response {
   const init = { status: response.status, statusText: response.statusText, headers: [...response.headers] };
   if (response.body === null || NO_BODY.includes(response.status)) {
     finish();
     return new Response(null, init);
   }
-  const reader = response.body.getReader();
+  const pieces = unpackBody(response.body, packing)[Symbol.asyncIterator]();
   const count = sizeCounter(/^text\/event-stream/i.test(response.headers.get('content-type') ?? ''));
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
-        const { done, value } = await reader.read();
+        const { done, value: chunk } = await pieces.next();
         if (done) {
           finish();
           controller.close();
           return;
         }
-        const chunk = value as Uint8Array;
         const { bytes, values } = count(chunk);
         if (bytes > maxBytes) throw tooLarge(`is larger than ${maxBytes} bytes`);
         if (values > maxValues) throw tooLarge(`has more than ${maxValues} values`);
         controller.enqueue(chunk);
       } catch (error) {
-        const fault =
-          error instanceof EgressError
-            ? error
-            : new EgressError('lost', 'the connection broke', { sent: true, cause: error });
+        const fault = explain(error);
         finish(fault);
         throw fault;
       }
@@ -46,6 +50,14 @@ export function streamedResponse(
     cancel: () => finish(),
   });
   return new Response(body, init);
+}
+
+function explain(error: unknown): EgressError {
+  if (error instanceof EgressError) return error;
+  const about = { sent: true, cause: error };
+  return error instanceof UnknownEncodingError
+    ? new EgressError('unknown-encoding', error.message, about)
+    : new EgressError('lost', error instanceof UnpackError ? error.message : 'the connection broke', about);
 }
 
 function tooLarge(what: string): EgressError {

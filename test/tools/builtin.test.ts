@@ -297,6 +297,16 @@ describe('http_get', () => {
     await server.close();
   });
 
+  it('names the encoding of a body that it cannot read', async () => {
+    const server = await startServer((_request, response) => {
+      response.writeHead(404, { 'content-type': 'text/html', 'content-encoding': 'zstd' }).end(Buffer.from([0xb5, 0]));
+    });
+    const outcome = await run('http_get', { url: server.url });
+    assert.equal(briefly(outcome), 'error egress-unknown-encoding');
+    assert.match(messageOf(outcome), /"zstd"/);
+    await server.close();
+  });
+
   it('says that a body is too large or no text', async () => {
     const server = await startServer((request, response) => {
       const png = request.path === '/png';

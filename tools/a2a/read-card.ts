@@ -7,6 +7,7 @@ import { categoryFrom } from '../../core/tool-categories.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
 import { uniqueName } from '../unique-name.ts';
 import type { ImportedTool, ServerToList } from '../transport-kind.ts';
+import { unknownEncodingOf } from '../response-body.ts';
 import { sentHeaders, type A2aTransport, type Remote } from './rpc.ts';
 
 const card = z.looseObject({
@@ -70,6 +71,8 @@ async function readCard(url: URL, remote: Remote): Promise<Card> {
     throw refuse(messageOf(error));
   });
   if (answer.status !== 200) throw refuse(`it answered with HTTP ${answer.status}.`);
+  const unreadable = unknownEncodingOf(answer);
+  if (unreadable) throw refuse(`${unreadable.message}.`);
   const parsed = card.safeParse(jsonOf(answer.body.toString()));
   if (!parsed.success) throw refuse('it is no card.');
   return parsed.data;

@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome, TransportTypes } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import type { Egress, EgressInit } from '../egress.ts';
-import { hasTooManyValues, TOO_MANY_VALUES } from '../response-body.ts';
+import { hasTooManyValues, TOO_MANY_VALUES, unknownEncodingOf } from '../response-body.ts';
 import { retryAfter } from '../retry-after.ts';
 import { secretNamesIn, type SecretValues } from '../secret-values.ts';
 
@@ -44,7 +44,7 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
   const own = sentHeaders(remote);
   const tenant = transport.tenant !== undefined && { tenant: transport.tenant };
   try {
-    const { status, body, headers } = await egress.fetch(transport.endpoint, {
+    const response = await egress.fetch(transport.endpoint, {
       method: 'POST',
       headers: {
         ...own.headers,
@@ -61,7 +61,10 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
       maySend: attempt.maySend,
       signal: attempt.signal,
     });
+    const { status, body, headers } = response;
     if (status !== 200) return { missing: refusedBy(status, headers.get('retry-after')) };
+    const unreadable = unknownEncodingOf(response);
+    if (unreadable) return { missing: { kind: 'error', origin: 'drover', ...unreadable } };
     const text = body.toString();
     if (hasTooManyValues(text)) return { missing: { kind: 'error', origin: 'drover', ...TOO_MANY_VALUES } };
     const parsed = answer.safeParse(jsonOf(text));

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
-import { decodeText, isTextual, mediaType, NO_SUCH_TEXT } from '../response-body.ts';
+import { decodeText, isTextual, mediaType, NO_SUCH_TEXT, unknownEncodingOf } from '../response-body.ts';
 import { READS, toolError, type Builtin, type BuiltinRuntime } from './builtin-type.ts';
 
 const DEFAULT_MAX_BYTES = 1024 * 1024;
@@ -53,6 +53,8 @@ export async function httpGet(attempt: ToolAttempt<Wanted>, runtime: BuiltinRunt
       timeoutMs: attempt.timeoutMs,
       signal: attempt.signal,
     });
+    const unreadable = unknownEncodingOf(response);
+    if (unreadable) return toolError(unreadable.code, unreadable.message);
     const type = mediaType(response);
     const body = decodeText(response);
     if (body === undefined) {

@@ -173,8 +173,8 @@ function endingWithItsStream(transport: SSEClientTransport): Transport {
 
 /**
  * Sends a request and waits for its answer while any stream could bring it. `send` gets the signal for the SDK. Rejects
- * with `EgressError`: `lost` if the streams ended without an answer, `too-large` if one exceeded the limit, as a retry
- * would.
+ * with `EgressError`: `lost` if the streams ended without an answer, `too-large` or `unknown-encoding` if one was so, as
+ * that of a retry would be.
  */
 export async function overStreams<T>(
   send: (signal: AbortSignal) => Promise<T>,
@@ -185,7 +185,7 @@ export async function overStreams<T>(
   const done = new AbortController();
   const { signal, release } = linkSignals(deadline.signal, silence.signal);
   let open = 0;
-  let tooMuch: EgressError | undefined;
+  let unusable: EgressError | undefined;
   let timer: NodeJS.Timeout | undefined;
   // The end of a stream may be known before its last `retry`.
   const waitInSilence = (waitedMs: number) => {
@@ -204,8 +204,8 @@ export async function overStreams<T>(
     },
     ended: (fault) => {
       open -= 1;
-      if (fault?.code === 'too-large') {
-        tooMuch = fault;
+      if (fault?.code === 'too-large' || fault?.code === 'unknown-encoding') {
+        unusable = fault;
         silence.abort();
       } else if (open === 0) waitInSilence(0);
     },
@@ -214,7 +214,7 @@ export async function overStreams<T>(
     return await current.run(streams, () => send(signal));
   } catch (error) {
     if (!silence.signal.aborted || deadline.signal.aborted) throw error;
-    if (tooMuch) throw tooMuch;
+    if (unusable) throw unusable;
     throw new EgressError('lost', 'the server ended its answer before it had given one', { sent: true, cause: error });
   } finally {
     release();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import type { ToolAttempt } from '../../../core/tool.ts';
 import { createEgress } from '../../../tools/egress.ts';
 import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
@@ -49,6 +50,18 @@ describe('a call over Streamable HTTP', () => {
       if (name === 'crowd of events') {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
         return response.end(`id: 1\ndata:\n\n: "\ndata: {"result":[${'{},'.repeat(1_000_000)}{}]}\n\n`);
+      }
+      if (name.startsWith('half')) {
+        const type = name.endsWith('events') ? 'text/event-stream' : 'application/json';
+        const text = `data: ${JSON.stringify({ jsonrpc: '2.0', id: rpc.id, result: { content: [] } })}\n\n`;
+        const packed = gzipSync(type === 'text/event-stream' ? text : text.slice('data: '.length));
+        const head = `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-encoding: gzip\r\n\r\n`;
+        return socket.end(Buffer.concat([Buffer.from(head), packed.subarray(0, packed.length - 20)]));
+      }
+      if (name.startsWith('zstd')) {
+        const type = name.endsWith('events') ? 'text/event-stream' : 'application/json';
+        response.writeHead(200, { 'content-type': type, 'content-encoding': 'zstd' });
+        return response.end(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]));
       }
       if (name === 'busy') return response.writeHead(503).end('busy');
       if (name === 'away') return response.writeHead(503, { 'retry-after': '3' }).end('away');
@@ -108,6 +121,24 @@ describe('a call over Streamable HTTP', () => {
   it('is lost, and not made again, where the connection breaks after it was sent', async () => {
     assert.equal(briefly(await call('drop')), 'lost lost');
     assert.equal(effects.length, 1);
+  });
+
+  it('is lost, and not made again, where its compressed answer breaks off', async () => {
+    for (const name of ['half', 'half of events']) {
+      assert.equal(briefly(await call(name)), 'lost lost', name);
+      assert.equal(effects.length, 1);
+      effects = [];
+    }
+  });
+
+  it('is made, and fails by name, where its answer has an encoding that nobody here knows', async () => {
+    for (const name of ['zstd', 'zstd of events']) {
+      const outcome = await call(name);
+      assert.equal(briefly(outcome), 'error egress-unknown-encoding', name);
+      assert.match(messageOf(outcome), /"zstd"/);
+      assert.equal(effects.length, 1);
+      effects = [];
+    }
   });
 
   it('is lost, and not made again, where the stream ends without an answer', async () => {

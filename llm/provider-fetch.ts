@@ -5,6 +5,7 @@
 import { Agent, request, type Dispatcher } from 'undici';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
+import { packingOf, UnknownEncodingError, unpackBody, type Packing } from '../lib/unpack-body.ts';
 
 /** Ends lines of CR and LF, too. */
 const NEWLINE = 10;
@@ -36,7 +37,7 @@ export async function providerFetch(
   try {
     const { statusCode, headers, body } = await request(input, {
       method: init.method ?? 'GET',
-      // A body is read as it comes: a gateway may compress it for those who do not say what they accept.
+      // What is compressed takes time to unpack, and is held back until a block of it is full.
       headers: { 'accept-encoding': 'identity', ...Object.fromEntries(new Headers(init.headers)) },
       body: typeof init.body === 'string' ? init.body : null,
       signal: cut.signal,
@@ -46,7 +47,9 @@ export async function providerFetch(
       bodyTimeout: 0,
     });
     body.once('close', cut.release);
-    return toResponse({ statusCode, headers }, { body, release: cut.release, onPiece: init.onPiece });
+    const head = { status: statusCode, headers: toHeaders(headers) };
+    const packing = packingOf(head, head.headers.get('content-encoding'));
+    return toResponse(head, { body, packing, release: cut.release, onPiece: init.onPiece });
   } catch (error) {
     cut.release();
     init.signal?.throwIfAborted();
@@ -65,19 +68,22 @@ function linkedTo(signal: AbortSignal | undefined): { signal: AbortSignal; relea
 
 interface Content extends Listening {
   body: Body;
+  /** Some gateways compress for everybody. */
+  packing: Packing;
   /** Frees what follows the caller's signal. */
   release: () => void;
 }
 
-function toResponse(
-  { statusCode, headers }: Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>,
-  content: Content,
-): Response {
+function toHeaders(headers: Dispatcher.ResponseData['headers']): Headers {
   const given = new Headers();
   for (const [name, values] of Object.entries(headers)) {
     for (const value of [values ?? []].flat()) given.append(name, value);
   }
-  return Object.defineProperties(new Response(null, { status: statusCode, headers: given }), {
+  return given;
+}
+
+function toResponse(head: { status: number; headers: Headers }, content: Content): Response {
+  return Object.defineProperties(new Response(null, head), {
     body: { value: { [Symbol.asyncIterator]: () => piecesOf(content, { inLines: true }) } },
     text: { value: () => textOf(content) },
     json: { value: async () => JSON.parse(await textOf(content)) as unknown },
@@ -94,16 +100,18 @@ async function textOf(content: Content): Promise<string> {
  * Yields the body in pieces. If the reader stops early, the rest is drained. A body beyond the limit is aborted, and so
  * is a line: line readers scan all of it again with each piece.
  */
-async function* piecesOf({ body, release, onPiece }: Content, { inLines = false } = {}): AsyncGenerator<Uint8Array> {
+async function* piecesOf(
+  { body, packing, release, onPiece }: Content,
+  { inLines = false } = {},
+): AsyncGenerator<Uint8Array> {
   let [bytes, line] = [0, 0];
   const giveUp = (what: string) => {
     body.destroy();
     return new ModelError('invalid_request', what);
   };
   try {
-    for await (const read of body.iterator({ destroyOnReturn: false })) {
+    for await (const piece of unpackBody(body.iterator({ destroyOnReturn: false }), packing)) {
       onPiece?.();
-      const piece = read as Uint8Array;
       const ended = piece.lastIndexOf(NEWLINE) + 1;
       bytes += piece.length;
       line = ended > 0 ? piece.length - ended : line + piece.length;
@@ -113,6 +121,9 @@ async function* piecesOf({ body, release, onPiece }: Content, { inLines = false 
         throw giveUp(`A line of the server's answer is longer than ${LIMITS.modelLineBytes} bytes.`);
       yield piece;
     }
+  } catch (error) {
+    if (!(error instanceof UnknownEncodingError)) throw error;
+    throw new ModelError('invalid_request', `The server cannot be understood: ${error.message}.`);
   } finally {
     release();
     letThrough(body);

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, createGzip, deflateSync, gzipSync, type Gzip } from 'node:zlib';
+import { LIMITS } from '../../core/limits.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { openaiModel } from '../../llm/openai.ts';
 import { embedOverHttp } from '../../llm/openai-embeddings.ts';
@@ -116,6 +117,77 @@ describe('The connection to a model provider', () => {
     for (const open of [anthropicModel, openaiModel]) {
       const asked = ask(open({ apiKey: 'k', baseUrl: url() }), modelRequest());
       await assert.rejects(asked, { message: /: no such key \(status 401\)$/ });
+    }
+  });
+
+  const packed = (pieces: readonly string[], end: (packing: Gzip) => void) => {
+    answer = (_request, response) => {
+      const packing = createGzip();
+      packing.pipe(response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }));
+      for (const piece of pieces) packing.write(piece);
+      end(packing);
+    };
+  };
+  const sse = EVENTS.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+
+  it('takes answers of a gateway that compresses all the same, streams and errors', async () => {
+    packed(sse, (packing) => packing.end());
+    const { response } = await ask(anthropicModel({ apiKey: 'k', baseUrl: url() }), modelRequest());
+    assert.deepEqual(response.content, [{ type: 'text', text: 'Hello' }]);
+    answer = (_request, sent) => {
+      sent.writeHead(401, { 'content-type': 'application/json', 'content-encoding': 'br' });
+      sent.end(brotliCompressSync('{"error": {"message": "no such key"}}'));
+    };
+    for (const open of [anthropicModel, openaiModel])
+      await assert.rejects(ask(open({ apiKey: 'k', baseUrl: url() }), modelRequest()), /: no such key \(status 401\)$/);
+  });
+
+  it('passes on what has come of a compressed stream, while the rest is still to come', async () => {
+    let rest: () => void = () => assert.fail('nobody has asked');
+    packed(['data: 1\n\n'], (packing) => {
+      packing.flush();
+      rest = () => packing.end('data: 2\n\n');
+    });
+    const response = await providerFetch(url(), { method: 'POST', body: '{}' });
+    const got: string[] = [];
+    for await (const piece of response.body ?? []) {
+      got.push(Buffer.from(piece).toString());
+      if (got.length === 1) rest();
+    }
+    assert.deepEqual(got, ['data: 1\n\n', 'data: 2\n\n']);
+  });
+
+  it('has broken off where a compressed stream does, though the connection has only been closed', async () => {
+    for (const encoding of ['gzip', 'deflate']) {
+      answer = (_request, { socket }) => {
+        const whole = (encoding === 'gzip' ? gzipSync : deflateSync)(sse.join(''));
+        const head = `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: ${encoding}\r\n\r\n`;
+        socket?.end(Buffer.concat([Buffer.from(head), whole.subarray(0, whole.length - 40)]));
+      };
+      const asked = ask(anthropicModel({ apiKey: 'k', baseUrl: url() }), modelRequest());
+      await assert.rejects(asked, { kind: 'unavailable', message: /the answer breaks off/ });
+    }
+  });
+
+  it('ends a compressed answer at the limit of what it comes to', async () => {
+    packed([], (packing) => packing.end(Buffer.alloc(LIMITS.modelLineBytes + 1, 'x')));
+    const response = await providerFetch(url(), { method: 'POST', body: '{}' });
+    await assert.rejects(
+      (async () => {
+        for await (const piece of response.body ?? []) assert.ok(piece.length > 0);
+      })(),
+      { kind: 'invalid_request', message: /longer than/ },
+    );
+  });
+
+  it('names an encoding that it cannot read', async () => {
+    answer = (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'zstd' });
+      response.end(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]));
+    };
+    for (const open of [anthropicModel, openaiModel]) {
+      const asked = ask(open({ apiKey: 'k', baseUrl: url() }), modelRequest());
+      await assert.rejects(asked, { kind: 'invalid_request', message: /"zstd"/ });
     }
   });
 

@@ -2,9 +2,10 @@
  * `fetch` for the SDKs of model providers, over undici's `request`: without web streams, which took half of a call's
  * CPU. Follows no redirect, so that a credential goes to its address alone.
  */
-import { Agent, request, type Dispatcher } from 'undici';
+import { Agent, buildConnector, request, type Dispatcher } from 'undici';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
+import { skipInterimAnswers } from '../lib/skip-interim-answers.ts';
 import { packingOf, UnknownEncodingError, unpackBody, type Packing } from '../lib/unpack-body.ts';
 
 /** Ends lines of CR and LF, too. */
@@ -12,8 +13,16 @@ const NEWLINE = 10;
 
 type Body = Dispatcher.ResponseData['body'];
 
+const connector = buildConnector({});
+
 /** Connections to all providers. Not the global agent, which belongs to the older undici in Node. */
-const agent = new Agent();
+const agent = new Agent({
+  connect(options, callback) {
+    connector(options, (...[error, socket]) =>
+      error ? callback(error, null) : callback(null, skipInterimAnswers(socket)),
+    );
+  },
+});
 
 /** How long a connection may take for the rest after an answer's end; then it is closed. */
 const REST_MS = 1000;

@@ -89,6 +89,21 @@ describe('The connection to a model provider', () => {
     assert.ok(connections < 5, `${connections} connections`);
   });
 
+  it('is used again behind a `100 Continue` that nobody has asked for, which may stand before each answer', async () => {
+    let finished: Promise<unknown> | undefined;
+    answer = (_request, response) => {
+      finished = once(response, 'close');
+      response.writeContinue();
+      setImmediate(() => response.end('{}'));
+    };
+    for (let n = 0; n < 10; n++) {
+      const response = await providerFetch(url(), { method: 'POST', body: '{}' });
+      assert.deepEqual(await response.json(), {});
+      await finished;
+    }
+    assert.ok(connections < 5, `${connections} connections`);
+  });
+
   it('ends when the caller is no longer interested', async () => {
     let closed: Promise<unknown> | undefined;
     answer = (_request, response) => {

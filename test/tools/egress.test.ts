@@ -253,6 +253,21 @@ describe('createEgress', () => {
     await assertFails(fetchWith(loopback, `${server.url}/to/${target}`), 'lost', true);
   });
 
+  for (const interim of ['100 Continue', '102 Processing', '103 Early Hints\r\nlink: </style.css>']) {
+    it(`takes the answer behind ${interim.split('\r')[0]}, which nobody has asked for`, async () => {
+      const hasty = await startServer(({ socket }) => {
+        for (const head of [interim, '100 Continue', interim]) socket.write(`HTTP/1.1 ${head}\r\n\r\n`);
+        setImmediate(() => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'));
+      });
+      const init = { method: 'POST', headers: {}, body: '{}', maxBytes: 100, timeoutMs: 30_000 };
+      const { signal } = new AbortController();
+      const egress = createEgress({ allow: [], ...loopback });
+      assert.equal((await egress.fetch(hasty.url, { ...init, signal })).body.toString(), 'hello');
+      assert.equal(await (await egress.open(hasty.url, { ...init, maxValues: 10, signal })).text(), 'hello');
+      await hasty.close();
+    });
+  }
+
   it('uses a fresh connection for each request', async () => {
     await fetchWith(loopback, server.url);
     await fetchWith(loopback, server.url);

@@ -56,4 +56,6 @@ export interface InitialCommit {
   policyEpoch: number;
   /** Called once with the result of the creating commit. */
   written: (result: CommitResult) => void;
+  /** Called if the answer to that commit is lost, before what it may have begun is given back. */
+  failed: (error: unknown) => void;
 }

@@ -126,7 +126,7 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
       isAnswered = true;
       resolve(result);
     };
-    const initialCommit: InitialCommit = { events, thread, policyEpoch, written };
+    const initialCommit: InitialCommit = { events, thread, policyEpoch, written, failed: reject };
     const driven = context.outbox.drive(
       slot,
       { ...job, seq: events.length },

@@ -112,7 +112,7 @@ async function claimAndDrive(
     return { end, drive };
   } catch (error) {
     // Before another driver can have the run: it would take them for lost.
-    if (drive) await leaveUnsent(drive);
+    if (drive) await leaveUnsent(drive, error);
     if (error instanceof LostRunError || hold.lost.aborted) {
       if (drive) await keepPartialAnswer(drive);
       return { end: 'lost' };

@@ -180,7 +180,7 @@ export function toClaim(
 
 /** Puts off a call of a suspended run: nothing of it is under way, and the driver after the suspension makes the next attempt. */
 async function putOff(drive: Drive, row: LedgerCall): Promise<void> {
-  drive.step.ownCalls.set(row.id, { row, isBegun: false });
+  drive.step.ownCalls.set(row.id, { ...drive.step.ownCalls.get(row.id), row, isBegun: false, isPutOff: true });
   changeCall(drive.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending', ...errorOf(row) } });
 }
 

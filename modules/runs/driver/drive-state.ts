@@ -108,6 +108,8 @@ interface OwnCall {
   isBegun: boolean;
   /** Whether it may have been handed to the tool. */
   isSent?: boolean;
+  /** A suspension has put it off; the ledger may still have its attempt as claimed. */
+  isPutOff?: boolean;
   /** Of the current attempt's claim, unless the commit that inserts the call makes it: others may have claimed the same attempt. */
   claimId?: string;
 }

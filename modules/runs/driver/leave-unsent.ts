@@ -1,4 +1,5 @@
 /** Gives back the calls that a driver has claimed for itself and never sent. */
+import { isDatabaseAway } from '../../../db/database-errors.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { MadeAttempt } from '../../tool-calls/attempt.ts';
 import { NOT_SENT } from '../../tool-calls/claim-tool-call.ts';
@@ -17,13 +18,18 @@ const UNSENT: Omit<MadeAttempt, 'claim'> = {
  * Says of the inline calls of a drive that ends by an error which of them were not sent, also where nobody knows whether they
  * were claimed: nobody else can, and they would be of unknown outcome. Waits for the database if necessary. Never throws.
  */
-export async function leaveUnsent(drive: Drive): Promise<void> {
+export async function leaveUnsent(drive: Drive, error: unknown): Promise<void> {
   const { context, log, run, uncommitted } = drive;
-  // A client waits for the commit that creates the run, and gets its error at once.
-  if (uncommitted.initialCommit) return;
+  const { initialCommit } = uncommitted;
+  if (initialCommit) {
+    // Only a lost answer leaves it in doubt whether there is a run. A client waits for it, and gets its error at once.
+    if (!isDatabaseAway(error)) return;
+    initialCommit.failed(error);
+  }
   const leave = async (call: CallState) => {
     const own = drive.step.ownCalls.get(call.id);
-    if (call.mode !== 'inline' || !own?.isBegun || own.isSent) return;
+    if (call.mode !== 'inline' || !own || own.isSent) return;
+    if (!own.isBegun && !own.isPutOff) return;
     const made = { ...UNSENT, claim: toClaim({ drive, call, attempt: call.attempt }, own.row) };
     await settleLate(drive, { made, claimId: own.claimId });
   };

@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
+import { createRun } from '../../../modules/runs/create-run.ts';
 import { driveRun, type DriveEnd } from '../../../modules/runs/drive.ts';
+import type { CommitResult } from '../../../db/commit-run.ts';
+import type { DrivenFrom } from '../../../jobs/slot-reservation.ts';
+import type { TurnJob } from '../../../jobs/turns.ts';
+import { setSuspension } from '../../../modules/governance/suspend.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
 import { cutOff } from '../../support/cut-off.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { toolsOfAgent } from '../../support/queries/agents.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 import { callOfRun, callsOfRun, endFirstAttempt, endOfCall } from '../../support/queries/tool-calls.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -171,6 +177,97 @@ describe('A call that its driver makes', () => {
     assert.equal(await drive(run, { ...engine.context, commit }, stop), 'yielded');
     assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
     await assertMade(run, { attempt: 2, requests: 1 });
+  });
+
+  it('is made after a suspension that found it claimed, also where its driver stops before it has put it off', async () => {
+    const run = await charging({ execution: { retry_config: { max_retries: 3, backoff_ms: 1 } } });
+    engine.toolsAnswer((_request, n) => (n === 0 ? busy() : undefined));
+    const suspend = (suspended: boolean) =>
+      setSuspension(engine.context, engine.caller, { kind: 'tenant', id: engine.tenantId, suspended });
+    let suspending: Promise<void> | undefined;
+    const suspendOnce = () => (suspending ??= suspend(true));
+    const stop = new AbortController();
+    const commit: Context['commit'] = async (change) => {
+      const isSecond = change.events.some(({ payload }) => (payload as { attempt?: number }).attempt === 2);
+      if (isSecond) await suspendOnce();
+      const result = await engine.context.commit(change);
+      if (isSecond && result.ok) stop.abort(new Error('the process stops'));
+      return result;
+    };
+    assert.equal(await drive(run, { ...engine.context, commit }, stop), 'yielded');
+    const put = await callOf(run);
+    await suspend(false);
+    assert.deepEqual(put, { status: 'pending', attempt: 2 });
+    await assertMade(run, { attempt: 3, requests: 2 });
+  });
+
+  describe('and that the commit claims which creates its run', () => {
+    /** Creates a run whose graph begins with the call, as `commit` does it, in a slot of this process. */
+    async function creating(commit: (made: Promise<CommitResult>, stop: AbortController) => Promise<CommitResult>) {
+      const owner = await engine.agent({}, [{ name: 'charge', execution: { inline: true } }]);
+      const [tool = ''] = await toolsOfAgent(engine, owner);
+      const nodes = [{ name: 'charge', type: 'tool' as const, config: { tool } }];
+      const workflow_graph = { entry_point: 'charge', nodes, edges: [] };
+      // Others are created with a checkpoint before the call.
+      const execution_config = { checkpoint_frequency: 'manual' as const };
+      const agent = await engine.agent({ workflow_graph, execution_config });
+      engine.toolsAnswer(() => undefined);
+      const stop = new AbortController();
+      let run = '';
+      let driven: Promise<unknown> = Promise.resolve();
+      const driveHere = (job: TurnJob, from?: DrivenFrom) => {
+        run = job.runId;
+        const within: Context = {
+          ...engine.context,
+          commit: (change) => {
+            const made = engine.context.commit(change);
+            return change.create ? commit(made, stop) : made;
+          },
+        };
+        driven = driveRun(within, job, { stop: stop.signal, draining: () => false, from });
+        return driven;
+      };
+      const outbox = { ...engine.context.outbox, reserveSlot: () => ({ drive: driveHere, leave: () => undefined }) };
+      const created = createRun(
+        { ...engine.context, outbox },
+        {
+          tenantId: engine.tenantId,
+          workspaceId: engine.platform.workspaceId,
+          agentId: agent,
+          input: { message: 'charge it' },
+          config: {},
+          mayRaiseAutonomy: true,
+          idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+        },
+      );
+      const answer = await created.then(
+        () => 'created',
+        (error: Error) => error.message,
+      );
+      await driven.catch(() => undefined);
+      return { run, answer };
+    }
+
+    it('is made where its process stops before it is sent', async () => {
+      const { run, answer } = await creating(async (made, stop) => {
+        const result = await made;
+        stop.abort(new Error('the process stops'));
+        return result;
+      });
+      assert.equal(answer, 'created');
+      assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+      await assertMade(run, { attempt: 2, requests: 1 });
+    });
+
+    it('is made where the answer to that commit is lost', async () => {
+      const { run, answer } = await creating(async (made) => {
+        await made;
+        throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+      });
+      assert.equal(answer, 'gone');
+      assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+      await assertMade(run, { attempt: 2, requests: 1 });
+    });
   });
 
   it('has failed, and is not in doubt, where its run is cancelled before anything is sent', async () => {

@@ -23,6 +23,14 @@ export function correctionFor(
   return correctionAfterRefusal(source.calibration, { model, estimated, counted, atLeast });
 }
 
+/** What the provider says, and for which window the request was made: a compatible server may have a smaller one than is assumed. */
+export function messageOfRefusal(drive: Drive, resolved: ResolvedModel, { kind, message }: ModelError): string {
+  if (kind !== 'context_too_long') return message;
+  const { provider, model, window } = askedOf(sourceOf(drive).limits, resolved);
+  const name = `${provider}/${model}`;
+  return `${message} (${name} is sent up to ${window} tokens; DROVER_CONTEXT_WINDOWS=${name}=<tokens> says otherwise.)`;
+}
+
 /**
  * Whether the correction leaves out more of the conversation, so that the model may take it. Other strategies than leaving out
  * shorten the conversation before the next call.

@@ -95,6 +95,18 @@ describe('A provider that refuses a conversation for its length', () => {
     assert.doesNotMatch(sent()[4] ?? '', /SECOND/);
   });
 
+  it('fails the turn with words on the window that is assumed, and on the setting for another', async () => {
+    const by = await engine.agent({ llm_config: { default_model: 'anthropic/local', max_tokens: 500 } });
+    const message = "This model's maximum context length is 8192 tokens, however you requested 9500 tokens.";
+    engine.say(() => ({ error: { status: 400, type: 'invalid_request_error', message } }));
+    const { run } = await engine.start(by, 'hello');
+    await engine.finish(run);
+    const { error } = await storedRun(engine, run);
+    assert.equal(error?.code, 'context_overflow');
+    assert.match(error.message, /maximum context length is 8192 tokens/);
+    assert.match(error.message, /128000 tokens.*DROVER_CONTEXT_WINDOWS=anthropic\/local=/);
+  });
+
   it('need not say how long it is', async () => {
     strict(
       () => text('noted'),

@@ -133,6 +133,21 @@ export async function findByName(tx: Tx, workspaceId: string, name: string): Pro
   return row?.id;
 }
 
+/** The definition of the deprecated agent that had this name last. */
+export async function findDeprecatedAgent(
+  tx: Tx,
+  workspaceId: string,
+  name: string,
+): Promise<AgentDefinition | undefined> {
+  // By its version, since a change of its external id still touches a deprecated agent.
+  const [row] = await tx.query<{ definition: AgentDefinition }>(
+    `select v.definition from ${AGENT_TABLES} where a.workspace_id = $1 and a.status = 'deprecated' and a.name = $2
+     order by v.created_at desc, a.id desc limit 1`,
+    [workspaceId, name],
+  );
+  return row?.definition;
+}
+
 interface AgentFilter {
   workspaceId: string;
   before?: string | undefined;

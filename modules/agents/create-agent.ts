@@ -8,14 +8,16 @@ import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { checkNameFree } from './check-name-free.ts';
+import { loosenByName } from './loosened-names.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** Registers an agent with its first version, by default 1.0.0. Throws 403, 409 for a taken name, 422. */
 export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
-  const loosened = looseningOfAgent(definition, undefined);
-  checkMayLoosen(caller, Object.keys(loosened));
+  const loosenedByItself = looseningOfAgent(definition, undefined);
+  checkMayLoosen(caller, Object.keys(loosenedByItself));
   await checkAgent(tx, definition);
   await checkNameFree(tx, caller, definition);
+  const loosened = { ...loosenedByItself, ...(await loosenByName(tx, caller, definition)) };
   const version = definition.version ?? '1.0.0';
   const agentId = newId();
   const { tenantId, workspaceId } = caller;

@@ -2,11 +2,13 @@
 import type { AgentDefinition } from '../../core/definition.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import type { Caller } from '../../core/caller.ts';
+import { looseningDetails } from '../../core/loosening.ts';
 import { lockAgent, type AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { findByExternalId, lockExternalId, setExternalId } from '../../db/external-ids.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { createAgent, hashAgent } from './create-agent.ts';
+import { loosenByExternalId } from './loosened-names.ts';
 import { updateAgent, type AgentPatch } from './update-agent.ts';
 
 /** The id of the workspace's agent with this external id. Throws 404. */
@@ -29,7 +31,7 @@ export async function createNamedAgent(
   return { ...agent, external_id: externalId };
 }
 
-/** Changes or removes an agent's external id. Throws 404, 409 for a taken one. */
+/** Changes or removes an agent's external id. Throws 403, 404, 409 for a taken one. */
 export async function renameAgent(
   tx: Tx,
   caller: Caller,
@@ -38,12 +40,14 @@ export async function renameAgent(
   if (externalId !== null) await checkFree(tx, caller, { externalId, id });
   const agent = await lockAgent(tx, id, caller.workspaceId);
   if (!agent) throw notFound('This agent');
-  if (agent.external_id === externalId) return;
+  const previous = agent.external_id;
+  if (previous === externalId) return;
+  const loosened = loosenByExternalId(caller, agent.definition, { from: previous, to: externalId });
   await setExternalId(tx, 'agents', { id, externalId });
   await recordAudit(tx, caller, {
     action: 'agent.updated',
     target: ['agent', id],
-    details: { external_id: externalId },
+    details: { external_id: externalId, previous_external_id: previous, ...looseningDetails(loosened) },
   });
 }
 

@@ -10,6 +10,7 @@ import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { hashAgent } from './create-agent.ts';
 import { checkNameFree } from './check-name-free.ts';
+import { loosenByRename } from './loosened-names.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** New field values; null removes a field, absent ones stay. */
@@ -36,10 +37,14 @@ export async function updateAgent(
     const message = `must be above the current version ${current.current_version}`;
     throw impossible(`The version ${message}.`, [{ path: 'body.version', message }]);
   }
-  const loosened = looseningOfAgent(definition, current.definition);
+  let loosened = looseningOfAgent(definition, current.definition);
   checkMayLoosen(caller, Object.keys(loosened));
   await checkAgent(tx, definition);
-  if (definition.name !== current.name) await checkNameFree(tx, caller, { name: definition.name, id });
+  if (definition.name !== current.name) {
+    await checkNameFree(tx, caller, { name: definition.name, id });
+    const renamed = { before: current.definition, after: definition };
+    loosened = { ...(await loosenByRename(tx, caller, renamed)), ...loosened };
+  }
   const { tenantId } = caller;
   await publishAgentVersion(tx, {
     tenantId,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
-import { listAgents, listAgentVersions } from '../../db/agents.ts';
+import { findDeprecatedAgent, listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import { listAgentTurns, listThreadTurns } from '../../db/conversations.ts';
 import {
@@ -156,6 +156,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   const lists: Record<string, (tx: Tx) => Promise<unknown>> = {
     'agents, first page': (tx) => listAgents(tx, { workspaceId: workspace, limit }),
     'agents, a later page': (tx) => listAgents(tx, { workspaceId: workspace, before: middle, limit }),
+    'the last deprecated agent of a name': (tx) => findDeprecatedAgent(tx, workspace, 'a'),
     'versions of an agent': (tx) => listAgentVersions(tx, { agentId: agent, before: 5, limit }),
     'tools, first page': (tx) => listTools(tx, { limit }),
     'tools, a later page': (tx) => listTools(tx, { before: middle, limit }),

@@ -14,10 +14,10 @@ export type Loosening = Record<string, { from: unknown; to: unknown }>;
 
 type Rated = Pick<
   ToolDefinition,
-  'name' | 'risk_level' | 'annotations' | 'transport' | 'accepts_tainted' | 'output_trust'
+  'name' | 'risk_level' | 'annotations' | 'transport' | 'permissions' | 'accepts_tainted' | 'output_trust'
 >;
 
-/** `earlier.current` is the tool before the change. For a new tool, risk and trust of the last `deleted` one of its name count. */
+/** `earlier.current` is the tool before the change. For a new tool, risk, trust and permissions of the last `deleted` one of its name count. */
 export function looseningOfTool(after: Rated, earlier: { current?: Rated; deleted?: Rated | undefined }): Loosening {
   const { current, deleted } = earlier;
   const risk = current?.risk_level ?? riskier(deleted?.risk_level ?? DEFAULT_RISK, DEFAULT_RISK);
@@ -30,6 +30,10 @@ export function looseningOfTool(after: Rated, earlier: { current?: Rated; delete
   const before = current ?? deleted;
   if (before && trustOf(before) === 'untrusted' && trustOf(after) === 'trusted') {
     loosened['output_trust'] = { from: 'untrusted', to: 'trusted' };
+  }
+  const [required, requires] = [requiredBy(before), requiredBy(after)];
+  if (required.some((name) => !requires.includes(name))) {
+    loosened['permissions'] = { from: required, to: requires };
   }
   if (current && isLowered(current) && isLowered(after)) {
     const [from, to] = [digestOf(current.transport), digestOf(after.transport)];
@@ -104,6 +108,11 @@ function serverToolsOf(agent: AgentDefinition | undefined): string[] {
 
 function allowsNoMore(is: 'all' | string[], was: 'all' | string[]): boolean {
   return was === 'all' || (is !== 'all' && is.every((name) => was.includes(name)));
+}
+
+/** The permissions without which an agent may not call the tool. */
+function requiredBy(tool: Rated | undefined): string[] {
+  return (tool?.permissions ?? []).filter(({ required }) => required).map(({ name }) => name);
 }
 
 function isLowered({ risk_level: risk, annotations, accepts_tainted: acceptsTainted }: Rated): boolean {

@@ -51,6 +51,7 @@ describe('a key that may write tools and agents, but not approve', () => {
   };
   const elsewhere = { ...HTTP, endpoint: 'https://elsewhere.example/search' };
   const limited = { guardrail_config: { tool_rails: { max_calls_per_turn: 3, allowed_tools: ['calculator'] } } };
+  const needing = (...names: string[]) => ({ permissions: names.map((name) => ({ name, required: true })) });
   const rails = (tool_rails: Body) => ({ guardrail_config: { tool_rails } });
 
   const CHANGES: Change[] = [
@@ -102,6 +103,20 @@ describe('a key that may write tools and agents, but not approve', () => {
       { output_trust: 'untrusted' },
       { output_trust: 'trusted' },
       { output_trust: { from: 'untrusted', to: 'trusted' } },
+    ],
+    [
+      'take away a permission that the calls of a tool need',
+      'tools',
+      needing('pay', 'sign'),
+      { permissions: [{ name: 'sign', required: true }] },
+      { permissions: { from: ['pay', 'sign'], to: ['sign'] } },
+    ],
+    [
+      'no longer require it',
+      'tools',
+      needing('pay'),
+      { permissions: [{ name: 'pay', required: false }] },
+      { permissions: { from: ['pay'], to: [] } },
     ],
     ['send the calls of a lowered tool elsewhere', 'tools', { risk_level: 'READ_ONLY' }, { transport: elsewhere }, {}],
     [
@@ -275,6 +290,30 @@ describe('a key that may write tools and agents, but not approve', () => {
     assert.equal(refused.status, 403);
     assert.match(refused.text, /\(output_trust\)/);
     assert.equal((await api.call('POST', '/v1/tools', { key: writer, body })).status, 201);
+  });
+
+  it('may not take a required permission away by deleting the tool and registering it again', async () => {
+    const body = toolOf(needing('pay'));
+    const { json } = await api.call('POST', '/v1/tools', { body });
+    assert.equal((await api.call('DELETE', `/v1/tools/${json.id}`, { key: writer })).status, 204);
+    const { permissions: _, ...plain } = body;
+    const refused = await api.call('POST', '/v1/tools', { key: writer, body: plain });
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /\(permissions\)/);
+    const stricter = { ...body, ...needing('sign', 'pay') };
+    assert.equal((await api.call('POST', '/v1/tools', { key: writer, body: stricter })).status, 201);
+  });
+
+  it('may require a permission, let one that is not required go, and give an agent permissions, as it gives it tools', async () => {
+    const tool = await make('tools', { permissions: [{ name: 'read', required: false }] });
+    const changes = [{ permissions: null }, needing('pay'), needing('sign', 'pay')];
+    for (const body of changes) {
+      const answer = await api.call('PATCH', `/v1/tools/${tool}`, { key: writer, body });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    const agent = await make('agents', {});
+    const granted = await api.call('PATCH', `/v1/agents/${agent}`, { key: writer, body: { permissions: ['pay'] } });
+    assert.equal(granted.status, 200, granted.text);
   });
 
   it('may import tools, but neither take the word of their server nor lower what was raised', async () => {

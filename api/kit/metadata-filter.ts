@@ -20,8 +20,8 @@ export function withMetadata(query: Readonly<Record<string, unknown>>): Record<s
   for (const [name, value] of Object.entries(query)) {
     const { dotted, deep } = NAMED.exec(name)?.groups ?? {};
     const key = dotted ?? deep;
-    // Named in both forms, it stays an unknown parameter.
-    if (key === undefined || keys.has(key)) others.push([name, value]);
+    // Named in both forms, it stays an unknown parameter. So does a key that no metadata has, and that zod passes over.
+    if (key === undefined || key === '__proto__' || keys.has(key)) others.push([name, value]);
     else named.push([key, value]);
     if (key !== undefined) keys.add(key);
   }

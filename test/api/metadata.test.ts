@@ -2,6 +2,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { startTestApi, type TestApi } from '../support/api.ts';
 
+/** A body with this key is refused. */
+const UNKEPT = ['metadata.__proto__=x', 'metadata[__proto__]=x'];
+
 describe("metadata and names of the client's own", () => {
   let api: TestApi;
   let agent: string;
@@ -44,6 +47,16 @@ describe("metadata and names of the client's own", () => {
     assert.deepEqual((await api.call('GET', `/v1/runs/${retry.json.new_run_id}`)).json.metadata, metadata);
     const refused = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { metadata: { n: 1 } } });
     assert.deepEqual([refused.status, refused.json.errors[0].path], [400, 'body.metadata.n']);
+  });
+
+  it('is not looked for by a key that it cannot have, in any list', async () => {
+    for (const list of ['runs', 'agents', 'threads', `agents/${agent}/runs`]) {
+      for (const query of UNKEPT) {
+        const { status, json, text } = await api.call('GET', `/v1/${list}?${query}`);
+        assert.equal(status, 400, text);
+        assert.match(json.detail, /__proto__/);
+      }
+    }
   });
 
   it('stands with turns', async () => {

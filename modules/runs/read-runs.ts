@@ -290,11 +290,12 @@ export async function* readCheckpointMessages(
   }
 }
 
-/** A tool call. Throws 404. */
+/** A tool call of the caller's workspace. Throws 404. */
 export async function requireToolCall(tx: Tx, caller: Caller, id: string): Promise<ToolCallRow> {
   const row = await findToolCall(tx, id);
-  if (!row) throw notFound('The tool call');
-  await requireRunRef(tx, caller, { run: row.run_id });
+  const [run] = row ? await findRunRefs(tx, [row.run_id]) : [];
+  // One message, which does not tell whether another workspace has such a call.
+  if (!row || run?.workspace_id !== caller.workspaceId) throw notFound('The tool call');
   return row;
 }
 

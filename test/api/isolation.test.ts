@@ -3,8 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { quotasOf } from '../../core/rate-limits.ts';
 import { ROUTES } from '../../api/routes.ts';
 import type { Route } from '../../api/kit/route.ts';
+import { requireToolCall } from '../../modules/runs/read-runs.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -46,6 +48,23 @@ describe('two tenants, through every route there is', () => {
     await workers.stop(5000);
     await api.close();
     rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('the call of a run in another workspace is told from one that there is not by nothing', async () => {
+    const { tenants: tenantId = '', 'tool-calls': call = '', key: keyId = '' } = owned;
+    const quotas = quotasOf({ planTier: 'standard', isDefault: true, settings: {} });
+    const workspaceId = randomUUID();
+    const elsewhere = {
+      tenantId,
+      workspaceId,
+      boundWorkspaceId: workspaceId,
+      keyId,
+      scopes: [],
+      quotas,
+      isOperator: false,
+    };
+    const ask = (id: string) => api.context.db.withTenant(tenantId, (tx) => requireToolCall(tx, elsewhere, id));
+    for (const id of [call, randomUUID()]) await assert.rejects(ask(id), { message: 'The tool call does not exist.' });
   });
 
   for (const route of ROUTES) {

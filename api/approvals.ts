@@ -58,6 +58,10 @@ const approval = z
   })
   .meta({ id: 'Approval' });
 
+const decidedApproval = z
+  .strictObject({ id: z.uuid(), approval_id: z.uuid(), status: statuses })
+  .meta({ id: 'DecidedApproval', description: 'What a key without `runs:read` is told of its decision.' });
+
 /** A conflict's content is only for callers that may read memory or decide on it. */
 function presentTo({ scopes }: Caller, row: ApprovalRow | ConflictRow): z.input<typeof approval> {
   const shown = present(row);
@@ -121,12 +125,14 @@ const decide = defineRoute({
   summary: 'Decide on an approval; the same decision again changes nothing',
   params: z.strictObject({ id: idParam }),
   body: decisionBody,
-  responses: { 200: approval },
+  responses: { 200: z.union([approval, decidedApproval]) },
   async handle({ caller, params, body, context }) {
     const ref = { tenantId: caller.tenantId, id: params.id, workspaceId: caller.workspaceId, by: caller };
     const decision = toDecision(body, 'body');
     const inMemory = await decideConflict(context, { ...caller, approvalId: params.id }, decision);
-    return { status: 200, body: present(inMemory ?? (await decideApproval(context, ref, decision))) };
+    const row = inMemory ?? (await decideApproval(context, ref, decision));
+    if (hasScope(caller.scopes, 'runs:read')) return { status: 200, body: present(row) };
+    return { status: 200, body: { id: row.id, approval_id: row.id, status: row.status } };
   },
 });
 

@@ -129,9 +129,10 @@ async function decide(approval: string, decision: Decision, options: Shared & { 
   await connected(options, async (client) => {
     const path = `/v1/approvals/${approval}`;
     if (options.digest !== undefined) checkDigest(await client.get<Approval>(path), options.digest);
-    const decided = await client.post<Approval>(path, decision);
+    // A key that may not read runs is not told what it was about.
+    const decided = await client.post<Pick<Approval, 'id' | 'status'> & Partial<Approval>>(path, decision);
     if (options.json) printJson(decided);
-    else print(`${decided.status}: ${plain(decided.tool)} (${decided.id})`);
+    else print(`${decided.status}: ${decided.tool === undefined ? '' : `${plain(decided.tool)} `}(${decided.id})`);
     sayIfIdle(client);
   });
 }

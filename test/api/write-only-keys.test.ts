@@ -21,6 +21,7 @@ const ABOVE = [
   'POST /v1/tools/import',
   'POST /v1/memory/write',
   'POST /v1/memory/fragments/:id/resolve',
+  'POST /v1/approvals/:id',
 ];
 
 /** What the answers of the other routes are made of. */
@@ -70,11 +71,7 @@ const NOTHING_OF_OTHERS = {
     'POST /mcp',
     'POST /a2a/:agent',
   ],
-  'what is decided on, or stopped, which whoever does so has to know': [
-    'POST /v1/approvals/:id',
-    'POST /agent/execute',
-    'POST /agent/interrupt',
-  ],
+  'what is decided on, or stopped, which whoever does so has to know': ['POST /agent/execute', 'POST /agent/interrupt'],
 };
 
 describe('A key that writes and may not read', () => {
@@ -278,6 +275,25 @@ describe('A key that writes and may not read', () => {
     const path = `/v1/mcp-servers/${servers[0].id}`;
     assert.equal((await tells('tools:write', `PATCH ${path}`, { suspended: true })).status, 204);
     assert.equal((await api.call('GET', path)).json.suspended, true);
+  });
+
+  it('decides on an approval, also once more, and is told only what has become of it', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const input = { message: 'call calculator {"expression":"6*7"}' };
+    const { run_id: run } = await made(`/v1/agents/${careful}/runs`, { input });
+    let id = '';
+    await waitUntil('somebody is asked', async () => {
+      id = (await api.call('GET', `/v1/approvals?run_id=${run}`)).json.approvals[0]?.id ?? '';
+      return id !== '';
+    });
+    const path = `/v1/approvals/${id}`;
+    const { key: decider } = await made('/v1/api-keys', { name: 'decider', scopes: ['approvals:write'] });
+    assert.equal((await api.call('GET', path, { key: decider })).status, 403);
+    const decide = (by: string) => api.call('POST', path, { key: by, body: { decision: 'deny', reason: 'a secret' } });
+    const told = { id, approval_id: id, status: 'denied' };
+    assert.deepEqual((await decide(decider)).json, told);
+    assert.deepEqual((await decide(decider)).json, told);
+    assert.deepEqual((await decide(api.key)).json.arguments, { expression: '6*7' });
   });
 
   it('writes into a shared space, and is not told what others have written there', async () => {

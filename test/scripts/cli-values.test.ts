@@ -66,6 +66,20 @@ describe('drover, of the values it is given and shows', function () {
     }
   });
 
+  it('shows what has become of an approval to a key that decides and may not read what it is about', async () => {
+    const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const input = { message: 'call calculator {"expression":"6*7"}' };
+    const { run_id: run } = await post(`/v1/agents/${agent}/runs`, { input });
+    let id = '';
+    await waitUntil('somebody is asked', async () => {
+      id = (await api.call('GET', `/v1/approvals?run_id=${run}`)).json.approvals[0]?.id ?? '';
+      return id !== '';
+    });
+    const { key } = await post('/v1/api-keys', { name: 'decider', scopes: ['approvals:write'] });
+    const { code, out, err } = await there('approvals', 'deny', id, '--key', key);
+    assert.deepEqual([code, out], [0, `denied: (${id})\n`], err);
+  });
+
   /** A run on the thread with this name, once it is there. */
   const runOn = async (thread: string, message: string) => {
     const body = { thread_id: thread, input: { message } };

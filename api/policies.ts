@@ -196,8 +196,10 @@ const evaluate = defineRoute({
   body: z.strictObject({
     tool: z.string().min(1).max(200).describe('By id or by name.'),
     arguments: z.record(z.string(), z.unknown()).default({}),
-    agent_id: agentIdParam.optional().describe('Whose call it would be, by the current version.'),
-    run_id: idParam.optional().describe('Whose call it would be, by the versions that the run has pinned.'),
+    agent_id: agentIdParam.optional().describe('Whose call it would be, by the current version; scope `agents:read`.'),
+    run_id: idParam
+      .optional()
+      .describe('Whose call it would be, by the versions that the run has pinned; scope `runs:read`.'),
     autonomy_level: z.int().min(0).max(3).optional(),
     calls_in_turn: z.int().min(0).optional().describe('Calls of the turn before this one.'),
     tainted_by: z

@@ -1,6 +1,7 @@
 /** Evaluates a call without making it: nothing is recorded or called. */
-import { notFound } from '../../core/errors.ts';
+import { forbidden, notFound } from '../../core/errors.ts';
 import type { PolicyRef, RuleDecision } from '../../core/policy.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
@@ -40,12 +41,13 @@ interface Evaluation {
   matching: { policy: PolicyRef; decision: RuleDecision; error?: string }[];
 }
 
-/** Evaluates a call. Throws 404 for an unknown tool, agent or run. */
+/** Evaluates a call. Throws 403 for an agent or a run that the caller may not read, 404 for an unknown tool, agent or run. */
 export async function evaluatePolicies(
   context: Pick<Context, 'db' | 'governance' | 'definitions' | 'tools'>,
   caller: Caller,
   tried: TriedCall,
 ): Promise<Evaluation> {
+  checkMayRead(caller, tried);
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const governance = await context.governance.current(tx, caller.tenantId);
     const [tool] = await resolveTools(tx, [tried.tool]);
@@ -66,6 +68,13 @@ export async function evaluatePolicies(
     }));
     return { ...present(gateCall(subject, call)), matching };
   });
+}
+
+/** What the gate says of a call tells of the agent or the run whose call it is: that there is one, its tools and its rails. */
+function checkMayRead({ scopes }: Caller, { agent_id: agent, run_id: run }: TriedCall): void {
+  if (run !== undefined && !hasScope(scopes, 'runs:read')) throw forbidden('`run_id` needs the scope "runs:read".');
+  if (agent !== undefined && !hasScope(scopes, 'agents:read'))
+    throw forbidden('`agent_id` needs the scope "agents:read".');
 }
 
 type Subject = Omit<GatedRun, 'governance' | 'context'> & { run: { steps: number } };

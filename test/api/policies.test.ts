@@ -173,6 +173,28 @@ describe('/v1/policies', () => {
       assert.match(failing.matching[1].error, /No such key/);
     });
 
+    it('tells of an agent or a run only to a key that may read it', async () => {
+      const { json: agent } = await call('POST', '/v1/agents', { name: 'tried', tools: ['calculator'] });
+      const { json: run } = await call('POST', `/v1/agents/${agent.id}/runs`, {});
+      const keyWith = async (...scopes: string[]) =>
+        (await call('POST', '/v1/api-keys', { name: 'k', scopes })).json.key;
+      const tried = { tool: 'calculator', arguments: { expression: '1' } };
+      const at = async (by: string, subject: object) =>
+        (await api.call('POST', '/v1/policies/evaluate', { key: by, body: { ...tried, ...subject } })).status;
+      const unknown = '00000000-0000-4000-8000-000000000000';
+      const plain = await keyWith('tools:read');
+      for (const id of [agent.id, unknown]) assert.equal(await at(plain, { agent_id: id }), 403);
+      for (const id of [run.run_id, unknown]) assert.equal(await at(plain, { run_id: id }), 403);
+      assert.equal(await at(plain, {}), 200);
+      const agents = await keyWith('tools:read', 'agents:read');
+      assert.deepEqual(
+        [await at(agents, { agent_id: agent.id }), await at(agents, { run_id: run.run_id })],
+        [200, 403],
+      );
+      const runs = await keyWith('tools:read', 'runs:read');
+      assert.deepEqual([await at(runs, { agent_id: agent.id }), await at(runs, { run_id: run.run_id })], [403, 200]);
+    });
+
     it('knows no tool, agent or run of others', async () => {
       const unknown = '00000000-0000-4000-8000-000000000000';
       assert.equal((await call('POST', '/v1/policies/evaluate', { tool: 'nothing' })).status, 404);

@@ -1,6 +1,7 @@
 /** Makes, changes and deletes teams. Their members are agents of the same workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { impossible, notFound } from '../../core/errors.ts';
+import { digestOf } from '../../core/ids.ts';
 import { listWorkspaceAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { insertSpace, type NewSpaceRow } from '../../db/memory-spaces.ts';
@@ -22,7 +23,7 @@ export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Prom
   const id = newId();
   await insertTeam(tx, { id, ...ownerOf(caller) }, team);
   await insertSpace(tx, teamSpace(id, caller, team));
-  await recordAudit(tx, caller, { action: 'team.created', target: ['team', id] });
+  await recordAudit(tx, caller, { action: 'team.created', target: ['team', id], ...subjectOf(team) });
   return requireTeam(tx, caller, id);
 }
 
@@ -40,7 +41,7 @@ export async function changeTeam(
   const team = { name, orchestration_pattern, supervisor_agent_id, config, members };
   await checkAgents(tx, caller, patch);
   await updateTeam(tx, { id, ...ownerOf(caller) }, team);
-  await recordAudit(tx, caller, { action: 'team.changed', target: ['team', id] });
+  await recordAudit(tx, caller, { action: 'team.changed', target: ['team', id], ...subjectOf(team) });
   return requireTeam(tx, caller, id);
 }
 
@@ -58,6 +59,12 @@ export async function requireTeam(tx: Tx, caller: Pick<Caller, 'workspaceId'>, i
 function ofWorkspace(team: TeamRow | undefined, { workspaceId }: Pick<Caller, 'workspaceId'>): TeamRow {
   if (team?.workspace_id !== workspaceId) throw notFound('The team');
   return team;
+}
+
+/** What an audit row says of a team: who is in it, and a digest of all that it is. */
+function subjectOf({ name, orchestration_pattern, supervisor_agent_id, config, members }: TeamFields) {
+  const digest = digestOf({ name, orchestration_pattern, supervisor_agent_id, config, members });
+  return { digest, details: { name, supervisor_agent_id, members: members.map(({ agent_id }) => agent_id) } };
 }
 
 /** The memory space shared by a team's members. */

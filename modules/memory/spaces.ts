@@ -1,6 +1,7 @@
 /** Shared memory: spaces and their fragments. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
+import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -45,20 +46,26 @@ export async function createSpace(tx: Tx, caller: Caller, space: NewSpace): Prom
   if (workflowId && (!workflow || workflow.workspace_id !== workspace_id))
     throw notFound(`The workflow "${workflowId}"`);
   const isOfTeam = team ? team.workspace_id === workspace_id : false;
-  await insertSpace(tx, {
-    id,
-    tenant_id,
-    workspace_id,
+  const access = {
     name: space.name ?? null,
     team_id: space.team_id ?? null,
     workflow_id: space.workflow_id ?? null,
     scope: space.scope,
     allowed_agents: space.allowed_agents ?? [],
     denied_agents: space.denied_agents ?? [],
+  };
+  const fields = {
+    ...access,
     max_fragments: space.max_fragments ?? null,
     retention_policy: space.retention_policy ?? null,
     conflict_check: space.conflict_check ?? 'off',
-    is_of_team: isOfTeam,
+  };
+  await insertSpace(tx, { id, tenant_id, workspace_id, ...fields, is_of_team: isOfTeam });
+  await recordAudit(tx, caller, {
+    action: 'space.created',
+    target: ['space', id],
+    digest: digestOf(fields),
+    details: access,
   });
   return requireSpace(tx, caller, id);
 }

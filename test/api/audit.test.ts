@@ -80,6 +80,30 @@ describe('GET /v1/audit', () => {
     assert.deepEqual(await actions(made.id), ['api_key.created', 'api_key.revoked']);
   });
 
+  it('has the members of a team with each change, and a digest of what it is', async () => {
+    const [one, other] = [await make('/v1/agents', { name: 'one' }), await make('/v1/agents', { name: 'other' })];
+    const pattern = { orchestration_pattern: 'sequential', config: { canary: 'value' } };
+    const { id } = await make('/v1/teams', { name: 'pair', ...pattern, members: [{ agent_id: one.id }] });
+    await call('PATCH', `/v1/teams/${id}`, { members: [{ agent_id: other.id }], supervisor_agent_id: one.id });
+    const [changed, created] = await about(id);
+    assert.deepEqual([created?.action, changed?.action], ['team.created', 'team.changed']);
+    const was = { name: 'pair', supervisor_agent_id: null, members: [one.id] };
+    assert.deepEqual(created?.details, was);
+    assert.deepEqual(changed?.details, { ...was, supervisor_agent_id: one.id, members: [other.id] });
+    assert.match(`${created?.digest} ${changed?.digest}`, /^[0-9a-f]{64} [0-9a-f]{64}$/);
+    assert.notEqual(created?.digest, changed?.digest);
+    assert.doesNotMatch(JSON.stringify([changed, created]), /canary/);
+  });
+
+  it('has a memory space that was made, with those who may read and write there', async () => {
+    const who = { scope: 'private', allowed_agents: ['scout'], denied_agents: ['stranger'] };
+    const { id } = await make('/v1/memory/spaces', { name: 'shelf', ...who });
+    const [row, ...others] = await about(id);
+    assert.deepEqual([row?.action, row?.target, others], ['space.created', { type: 'space', id }, []]);
+    assert.deepEqual(row?.details, { name: 'shelf', team_id: null, workflow_id: null, ...who });
+    assert.match(row?.digest ?? '', /^[0-9a-f]{64}$/);
+  });
+
   it('has one row for a request that was repeated', async () => {
     const headers = { 'idempotency-key': 'once' };
     const repeated = { key, body: { name: 'repeated' }, headers };

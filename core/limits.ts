@@ -44,6 +44,9 @@ export const LIMITS = {
   mcpAgents: 1000,
   /** How long a call of such a tool may wait for its run, in seconds. */
   mcpWaitSeconds: 1800,
+  /** Requests that a tool's MCP server makes of Drover, and notifications and other messages that nobody asked for, a minute. */
+  mcpServerRequests: 100,
+  mcpServerNotifications: 10_000,
   /** What the built-in tool `read_tool_output` reads of an output at a time, in characters. */
   outputPieceChars: 50_000,
   /** A tool's answer as it is kept, in bytes (`bytesOf`); a longer one is the tool's error. */

@@ -338,7 +338,7 @@ describe('tools over HTTP', () => {
       assert.deepEqual(json.server, { id: servers[0].id, name: 'Oddities', transport: servers[0].transport });
       const reasons = new Map(json.skipped.map(({ name, reason }: Record<string, string>) => [name, reason]));
       assert.deepEqual([reasons.get('pid'), reasons.get('json')], ['It is in `exclude`.', 'It is not in `include`.']);
-      assert.equal(reasons.size, 19);
+      assert.equal(reasons.size, 20);
       const again = await load(key, { prefix: 'odd_', include: ['text'], trusted: true });
       assert.deepEqual(
         again.json.tools.map(({ name, version, category }: Record<string, string>) => [name, version, category]),

@@ -99,6 +99,10 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
   pid: () => text(String(process.pid)),
   large: (call) => text('x'.repeat(Number(call.arguments['bytes']))),
   crowd: (call) => ({ content: [], structuredContent: { list: Array(Number(call.arguments['values'])).fill(0) } }),
+  flood: (call) => {
+    process.stdout.write(`${JSON.stringify(call.arguments['message'])}\n`.repeat(Number(call.arguments['times'])));
+    return text('done');
+  },
   'odd name/1': (call) => text(JSON.stringify(call.arguments)),
   odd_name_1: () => text('the other one'),
 };

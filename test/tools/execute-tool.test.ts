@@ -365,7 +365,7 @@ describe('createTools', () => {
       make();
       const imported = await tools.listTools('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
-      assert.equal(imported.length, 21);
+      assert.equal(imported.length, 22);
       assert.deepEqual(
         odd.map((tool) => tool.name),
         ['odd_name_1', 'odd_name_1_2'],

@@ -13,7 +13,7 @@ import type { Deadline } from '../../lib/deadline.ts';
 import { LONGEST_TIMER_MS } from '../../lib/start-timer.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { ServerBackOffError } from './failed-starts.ts';
-import type { McpConnection, McpPool, McpTarget } from './pool.ts';
+import { SENT_TOO_MANY, type McpConnection, type McpPool, type McpTarget } from './pool.ts';
 import { isSessionGone, statusOf } from './refusals.ts';
 import { readContents, readResult, textOfBlocks } from './result-parts.ts';
 import { BusyError, overStreams } from './remote-transport.ts';
@@ -174,6 +174,8 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
     const message = 'The tool answered more than may be kept.';
     return { kind: 'error', origin: 'drover', code: 'output-too-large', message };
   }
+  if (connection.sentTooMany())
+    return { kind: 'error', origin: 'drover', code: 'output-too-large', message: SENT_TOO_MANY };
   if (error instanceof EgressError) return outcomeOfEgressError(error);
   const status = statusOf(error);
   if (error instanceof BusyError) {

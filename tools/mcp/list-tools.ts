@@ -10,7 +10,7 @@ import { uniqueName } from '../unique-name.ts';
 import { isSessionGone } from './refusals.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
-import type { McpConnection, McpPool } from './pool.ts';
+import { SENT_TOO_MANY, type McpConnection, type McpPool } from './pool.ts';
 import type { ImportedTool, ServerToList } from '../transport-kind.ts';
 import type { ArgumentValidator } from '../validate-arguments.ts';
 
@@ -74,6 +74,7 @@ async function listTools(
   try {
     return { name: running.client.getServerVersion()?.name ?? '', tools: await allPages(running) };
   } catch (error) {
+    if (running.sentTooMany()) throw refusal('did not list its tools', new Error(SENT_TOO_MANY));
     if (isNewSession || !isSessionGone(error, running)) throw refusal('did not list its tools', error);
     pool.discard(running);
   } finally {

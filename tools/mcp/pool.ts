@@ -6,6 +6,7 @@ import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelco
 import { digestOf } from '../../core/ids.ts';
 import { createFailedStarts } from './failed-starts.ts';
 import { MESSAGE_LIMITS } from './message-limits.ts';
+import { rationMessages } from './ration-messages.ts';
 import { createRemoteTransport, outsideOfRequests, type RemoteOptions, type SilenceMs } from './remote-transport.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 import type { McpServer } from './server.ts';
@@ -25,6 +26,8 @@ export interface McpConnection {
   closed(): boolean;
   /** True if it was given up because of a message over the limit that could only answer this call. */
   sentTooMuch(): boolean;
+  /** Likewise because of too many messages that nobody had asked for. */
+  sentTooMany(): boolean;
   /** Whether requests belong to a session, which the server may forget. */
   hasSession: boolean;
   silenceMs: SilenceMs;
@@ -61,6 +64,9 @@ const START_MS = 30_000;
 const BACKOFF_MS = 1000;
 /** A server that has run this long did not fail at its start. */
 const STEADY_MS = 10_000;
+
+/** What is said of a server that `rationMessages` has cut off. */
+export const SENT_TOO_MANY = "The tool's server sent more requests or notifications of its own than it may.";
 
 interface Entry extends McpConnection {
   key: string;
@@ -180,6 +186,7 @@ interface ConnectOptions extends McpPoolOptions {
 
 async function connect(target: McpTarget, options: ConnectOptions): Promise<Entry> {
   const { transport, failure, lastWords, silenceMs, endSession, ...told } = transportOf(target.server, options);
+  const sentTooMany = rationMessages(transport);
   const client = new Client({ name: 'drover', version: '1.0.0' });
   let entry: Entry | undefined;
   let closed = false;
@@ -206,6 +213,7 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
   } catch (error) {
     await client.close().catch(() => undefined);
     const said = lastWords();
+    if (sentTooMany()) throw new Error(SENT_TOO_MANY, { cause: error });
     if (failure()) throw failure();
     // Those errors list every form of answer in the client's schemas.
     const isSchemas = error instanceof Error && 'issues' in error;
@@ -218,7 +226,12 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
     await client.close();
   };
   const hasSession = target.server.type === 'mcp_sse' || transport.sessionId !== undefined;
-  const flags = { closed: () => closed, sentTooMuch: () => alone && (sentTooMuch || told.sentTooMuch()), hasSession };
+  const flags = {
+    closed: () => closed,
+    sentTooMuch: () => alone && (sentTooMuch || told.sentTooMuch()),
+    sentTooMany: () => alone && sentTooMany(),
+    hasSession,
+  };
   const { key, forget } = options;
   entry = { key, forget, users: 0, startedAtMs: performance.now(), client, end, lastWords, silenceMs, ...flags };
   return entry;

@@ -16,6 +16,9 @@ interface HttpRequest {
   init: EgressInit;
 }
 
+/** Headers by which Drover says whose call a request is: nobody else's words stand there. */
+export const HEADERS_OF_CALLS = /^(idempotency-key|x-drover-run-id|x-drover-tool-call-id|traceparent)$/i;
+
 /** An attempt's request, or why its arguments allow none. */
 export function buildRequest(
   transport: HttpTransport,
@@ -164,7 +167,8 @@ function headersOf(
   attempt: ToolAttempt,
   { own, hasBody }: { own: Record<string, string>; hasBody: boolean },
 ): Record<string, string> {
-  const lower = Object.fromEntries(Object.entries(own).map(([name, value]) => [name.toLowerCase(), value]));
+  const others = Object.entries(own).filter(([name]) => !HEADERS_OF_CALLS.test(name));
+  const lower = Object.fromEntries(others.map(([name, value]) => [name.toLowerCase(), value]));
   return {
     accept: 'application/json, text/*;q=0.9, */*;q=0.1',
     ...(hasBody ? { 'content-type': 'application/json' } : {}),

@@ -307,6 +307,17 @@ describe('http_get', () => {
     await server.close();
   });
 
+  it('sends no header by which a model would speak for a call of Drover', async () => {
+    const server = await startServer((_request, response) => response.end());
+    for (const name of ['Idempotency-Key', 'x-drover-run-id', 'X-Drover-Tool-Call-Id', 'Traceparent']) {
+      const outcome = await run('http_get', { url: server.url, headers: { [name]: 'forged' } });
+      assert.equal(briefly(outcome), 'error egress-bad-request', name);
+      assert.match(messageOf(outcome), /the header .* cannot be set/);
+    }
+    assert.equal(server.seen.length, 0);
+    await server.close();
+  });
+
   it('says that a body is too large or no text', async () => {
     const server = await startServer((request, response) => {
       const png = request.path === '/png';

@@ -65,9 +65,11 @@ describe('callHttp', () => {
     assert.equal(server.seen[0]?.headers['x-drover-run-id'], 'run-1');
   });
 
-  it('names no run in a direct execution', async () => {
-    await call({}, { runId: '' });
-    assert.equal('x-drover-run-id' in (server.seen[0]?.headers ?? {}), false);
+  it('names no run in a direct execution, and no trace where there is none, whatever its arguments fill in', async () => {
+    const headers = { 'X-Drover-Run-Id': '{{input.text}}', Traceparent: '{{input.text}}', 'X-Own': '{{input.text}}' };
+    await call({ headers }, { runId: '', arguments: { text: 'forged' } });
+    const sent = server.seen[0]?.headers ?? {};
+    assert.deepEqual([sent['x-drover-run-id'], sent['traceparent'], sent['x-own']], [undefined, undefined, 'forged']);
   });
 
   for (const method of ['GET', 'DELETE'] as const) {

@@ -1,6 +1,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
+import { HEADERS_OF_CALLS } from '../http-request.ts';
 import { decodeText, isTextual, mediaType, NO_SUCH_TEXT, unknownEncodingOf } from '../response-body.ts';
 import { READS, toolError, type Builtin, type BuiltinRuntime } from './builtin-type.ts';
 
@@ -45,8 +46,11 @@ type Wanted = { url: string; headers?: Record<string, string>; max_bytes?: numbe
 
 /** `{url, headers?, max_bytes?} -> {status, content_type, body}`, through the egress guard. */
 export async function httpGet(attempt: ToolAttempt<Wanted>, runtime: BuiltinRuntime): Promise<ToolOutcome> {
-  const { url, headers, max_bytes } = attempt.arguments;
+  const { url, headers = {}, max_bytes } = attempt.arguments;
+  const forged = Object.keys(headers).find((name) => HEADERS_OF_CALLS.test(name));
   try {
+    if (forged !== undefined)
+      throw new EgressError('bad-request', `the header ${forged} cannot be set`, { sent: false });
     const response = await runtime.egress.fetch(url, {
       headers: { ...headers, ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }) },
       maxBytes: max_bytes ?? DEFAULT_MAX_BYTES,

@@ -1,5 +1,6 @@
 /** The tool transports: a new one is a file in `tools/transports/` and a line here (docs/extending.md). */
 import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
+import { redactEndpoint } from './redact.ts';
 import type { ServerIdentity, TransportKind } from './transport-kind.ts';
 import { A2A } from './transports/a2a.ts';
 import { BUILTIN, CLIENT } from './transports/builtin.ts';
@@ -20,6 +21,12 @@ export function kindOf({ type }: ToolTransport): TransportKind | undefined {
 /** The address of a tool's server without credentials; undefined if it has none. */
 export function identityOf(transport: ToolTransport): ServerIdentity | undefined {
   return kindOf(transport)?.servers?.identityOf(transport);
+}
+
+/** A server's address as answers show it: an imported endpoint may have a credential in its query. */
+export function presentServer(server: ServerIdentity): ServerIdentity {
+  const { endpoint } = server;
+  return typeof endpoint === 'string' ? { ...server, endpoint: redactEndpoint(endpoint) } : server;
 }
 
 /** A tool's server, and the tool's name there; undefined if it has none. */

@@ -6,6 +6,7 @@ import {
   type ToolServerRow,
 } from '../../modules/tools-registry/read-tool-servers.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
+import { presentServer } from '../../tools/transports.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
@@ -71,7 +72,7 @@ const suspension = defineRoute({
 });
 
 function present({ id, address, tools, suspended, created_at }: ToolServerRow): z.input<typeof server> {
-  return { id, transport: address, tools, suspended, created_at: created_at.toISOString() };
+  return { id, transport: presentServer(address), tools, suspended, created_at: created_at.toISOString() };
 }
 
 export const MCP_SERVER_ROUTES: readonly Route[] = [list, get, suspension];

@@ -10,6 +10,7 @@ import { changeRules } from '../../modules/governance/earlier-commits.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { putTool, removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+import { presentServer } from '../../tools/transports.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
@@ -202,7 +203,8 @@ const importAll = defineRoute({
     const found = await askServer(context, caller, { server, trusted });
     return idempotently(context, idempotency, async (tx) => {
       const { rows, skipped } = await importTools(tx, caller, { found, choice });
-      const place = await findImportedServer(tx, found[0]?.transport ?? server);
+      const { id, transport } = await findImportedServer(tx, found[0]?.transport ?? server);
+      const place = { id, transport: presentServer(transport) };
       const named = choice.name === undefined ? place : { ...place, name: choice.name };
       return {
         status: 201,

@@ -6,7 +6,7 @@ import type { RemoteWork, ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { listRemoteAgent } from '../a2a/read-card.ts';
 import { outcomeOfTask, questionOfTask, readSent, readTask, type RemoteTask } from '../a2a/read-task.ts';
 import { ask, type A2aTransport, type Answer, type Remote } from '../a2a/rpc.ts';
-import { redact, isCredential } from '../redact.ts';
+import { redactRemote } from '../redact.ts';
 import type { TransportKind } from '../transport-kind.ts';
 import { endpoint, headers } from './fields.ts';
 
@@ -34,10 +34,7 @@ export const A2A: TransportKind<A2aTransport> = {
   schemas: { a2a: schema },
   secretTexts: (transport) => Object.values(transport.headers ?? {}),
   destinationOf: (transport) => transport.endpoint,
-  present: (transport) => ({
-    ...transport,
-    ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
-  }),
+  present: redactRemote,
   servers: {
     importSchemas: [
       z

@@ -5,15 +5,21 @@ import { HEADERS_NOT_TO_SET } from '../egress.ts';
 import { HIDDEN } from '../redact.ts';
 
 const isShown = (value: string) => value !== HIDDEN;
-const hiddenMessage = { message: `"${HIDDEN}" stands for a value that is not shown: send the value itself` };
+/** Why a value that answers show as hidden is not taken back. */
+export const HIDDEN_MESSAGE = { message: `"${HIDDEN}" stands for a value that is not shown: send the value itself` };
 
 /** Text that is not one of our own placeholders. */
-export const shownText = (maxChars: number) => z.string().max(maxChars).refine(isShown, hiddenMessage);
+export const shownText = (maxChars: number) => z.string().max(maxChars).refine(isShown, HIDDEN_MESSAGE);
 
 export const endpoint = z
   .url({ protocol: /^https?$/, message: 'must be an http or https URL' })
   .max(2000)
-  .refine((url) => !hasLogin(url), 'has a user name or a password: send `Authorization` in `headers`, with a secret');
+  .refine((url) => !hasLogin(url), 'has a user name or a password: send `Authorization` in `headers`, with a secret')
+  .refine((url) => !hidesParameter(url), HIDDEN_MESSAGE);
+
+function hidesParameter(url: string): boolean {
+  return URL.canParse(url) && [...new URL(url).searchParams.values()].includes(HIDDEN);
+}
 
 /** Null counts as absent. */
 export const headers = z
@@ -23,7 +29,7 @@ export const headers = z
       .string()
       .max(8000)
       .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'has a character that headers cannot have')
-      .refine(isShown, hiddenMessage),
+      .refine(isShown, HIDDEN_MESSAGE),
   )
   .superRefine((given, context) => {
     for (const name of Object.keys(given).filter((each) => HEADERS_NOT_TO_SET.test(each)))

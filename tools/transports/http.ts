@@ -1,11 +1,11 @@
 /** Plain HTTP tools (docs/tools.md). */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
-import { redact, isCredential } from '../redact.ts';
+import { HIDDEN, isCredential, redact, redactJson, redactRemote } from '../redact.ts';
 import { checkHttpTransport, templatesOf, type HttpTransport } from '../http-request.ts';
 import { callHttp } from '../http.ts';
 import type { TransportKind } from '../transport-kind.ts';
-import { endpoint, headers, shownText } from './fields.ts';
+import { endpoint, headers, HIDDEN_MESSAGE, shownText } from './fields.ts';
 
 const MAX_BODY_TEMPLATE = 64 * 1024;
 
@@ -20,6 +20,7 @@ const schema = z.strictObject({
   body: z
     .unknown()
     .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= MAX_BODY_TEMPLATE, 'is too large')
+    .refine((value) => !JSON.stringify(value).includes(JSON.stringify(HIDDEN)), HIDDEN_MESSAGE)
     .optional()
     .describe('JSON in which every text is a template, in place of the input.'),
   response: z
@@ -36,9 +37,9 @@ export const HTTP: TransportKind<HttpTransport> = {
   secretTexts: templatesOf,
   destinationOf: ({ endpoint: url }) => url,
   present: (transport) => ({
-    ...transport,
-    ...(transport.headers && { headers: redact(transport.headers, isCredential) }),
+    ...redactRemote(transport),
     ...(transport.query && { query: redact(transport.query, isCredential) }),
+    ...(transport.body !== undefined && { body: redactJson(transport.body) }),
   }),
   open: ({ egress }) => ({
     call: ({ transport, secrets }, attempt) => callHttp(transport, attempt, { egress, secrets }),

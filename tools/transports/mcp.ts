@@ -1,7 +1,7 @@
 /** Tools of MCP servers (docs/tools.md): one connection pool for the three transports. */
 import { z } from 'zod';
 import type { ToolAttempt, ToolProgress } from '../../core/tool.ts';
-import { redact, isCredential } from '../redact.ts';
+import { redact, redactRemote } from '../redact.ts';
 import type { McpCall } from '../mcp/call-tool.ts';
 import type { McpClient } from '../mcp/open-client.ts';
 import { addressOf, serverOf, withSecrets, type McpTransport } from '../mcp/server.ts';
@@ -57,9 +57,7 @@ export const MCP: TransportKind<McpTransport> = {
   secretTexts: (transport) => Object.values((transport.type === 'mcp_stdio' ? transport.env : transport.headers) ?? {}),
   destinationOf: (transport) => (transport.type === 'mcp_stdio' ? undefined : transport.endpoint),
   present(transport) {
-    if (transport.type !== 'mcp_stdio') {
-      return { ...transport, ...(transport.headers && { headers: redact(transport.headers, isCredential) }) };
-    }
+    if (transport.type !== 'mcp_stdio') return { ...redactRemote(transport) };
     return { ...transport, ...(transport.env && { env: redact(transport.env, () => true) }) };
   },
   commandOf: (transport) => (transport.type === 'mcp_stdio' ? transport.command : undefined),

@@ -1,7 +1,7 @@
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { calculation, loadMath } from '../apart/calculation.ts';
 import { countApart, evaluateApart } from '../apart/evaluate-apart.ts';
-import { isTimeLimit, runBounded } from '../run-bounded.ts';
+import { isTimeLimit, runOnCpu } from '../run-bounded.ts';
 import { READS, toolError, type Builtin } from './builtin-type.ts';
 
 const MAX_EXPRESSION_LENGTH = 1000;
@@ -63,7 +63,7 @@ function calculateHere(expression: string, tenantId: string): ToolOutcome | unde
   if (countApart(tenantId) > 0) return undefined;
   loadMath();
   try {
-    return runBounded(() => calculation(expression), MAX_MS_HERE);
+    return runOnCpu(() => calculation(expression), MAX_MS_HERE);
   } catch (error) {
     if (isTimeLimit(error)) return undefined;
     throw error;

@@ -24,6 +24,7 @@ import { createSecretValues, hostRefusing, isToolSecret, NO_SECRETS, secretNames
 import type { SecretValues, StoredSecret } from './secret-values.ts';
 import { TOO_MANY_VALUES } from './response-body.ts';
 import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
+import { checkListed } from './check-listed.ts';
 import { commandOf, destinationOf, kindOf, TRANSPORTS } from './transports.ts';
 import { forTransport, outcomeOfUnknown } from './unknown-transport.ts';
 import { createArgumentValidator, type ArgumentValidator } from './validate-arguments.ts';
@@ -65,7 +66,7 @@ export interface Tools {
   cancel(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Reads a resource at a tool's server, under the rules of `execute`. */
   readResource(tool: ToolDefinition, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Lists all tools of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
+  /** Lists all tools of a server, their schemas checked, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
   listTools(tenantId: string, server: ToolTransport, trusted: boolean): Promise<ImportedTool[]>;
   /** Throws a `DroverError` (403) for a command that is not listed. For registration; calls check again. */
   checkTransport(transport: ToolTransport): void;
@@ -98,7 +99,7 @@ export function createTools(options: ToolsOptions): Tools {
     if (command === undefined || options.stdioCommands === 'any' || options.stdioCommands.includes(command)) return;
     throw forbidden(`The command "${command}" may not be run; an operator can list it in DROVER_STDIO_COMMANDS.`);
   };
-  const listTools = async (tenantId: string, server: ToolTransport, trusted: boolean) => {
+  const askForTools = async (tenantId: string, server: ToolTransport, trusted: boolean) => {
     checkTransport(server);
     const secrets = await secretsOf(server, tenantId, options);
     if ('kind' in secrets) throw impossible(`The server was not asked for its tools: ${secrets.message}`);
@@ -110,7 +111,8 @@ export function createTools(options: ToolsOptions): Tools {
   const onToolsChanged = oneAtATime(
     async ({ tenantId, server }: ChangedServer) => {
       // Risks were settled when a person registered the tools; a changed server's own word on them is ignored.
-      const listed = await listTools(tenantId, server, false);
+      // Their schemas are compared, not applied: none is compiled for it.
+      const listed = await askForTools(tenantId, server, false);
       await options.onToolsChanged?.({ tenantId, server, listed });
     },
     (error) => options.onFault?.(error),
@@ -144,7 +146,7 @@ export function createTools(options: ToolsOptions): Tools {
       make(tool, attempt, (open, call) => open.cancel?.(call, attempt) ?? Promise.resolve(NOTHING_TO_CANCEL)),
     readResource: (tool, uri, attempt) =>
       make(tool, attempt, (open, call) => open.readResource?.(call, uri, attempt) ?? Promise.resolve(NO_RESOURCES)),
-    listTools,
+    listTools: async (...asked) => checkListed(await askForTools(...asked), validator),
     close: () => closeAll(transports),
   };
 }

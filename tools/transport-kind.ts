@@ -51,7 +51,7 @@ export interface OpenTransport<T extends ToolTransport = ToolTransport> {
   cancel?(call: TransportCall<T>, attempt: ToolAttempt): Promise<ToolOutcome>;
   /** Reads a resource of a tool's server. Absent if servers have none. */
   readResource?(call: TransportCall<T>, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Lists all tools of a server, ready to register. Throws a `DroverError` (422) if it does not answer. */
+  /** Lists all tools of a server; their schemas are checked by who registers them. Throws a `DroverError` (422) if it does not answer. */
   listTools?(wanted: ServerToList<T>): Promise<ImportedTool[]>;
   /** Ends everything that calls have begun; no call follows. */
   close?(): Promise<void>;

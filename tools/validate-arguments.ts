@@ -1,33 +1,31 @@
 /** Tools' own JSON Schemas (draft 2020-12 and draft-07): checked at registration, then applied to every call. */
 import { beginningOf } from '../core/content.ts';
-import { messageOf } from '../core/errors.ts';
-import { Ajv } from 'ajv';
-import type { ErrorObject, Options, ValidateFunction } from 'ajv';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import ajvFormats from 'ajv-formats';
+import type { ErrorObject } from 'ajv';
 import { LRUCache } from 'lru-cache';
 import type { FieldError } from '../core/errors.ts';
 import { sha256 } from '../core/ids.ts';
 import { ARGUMENT_DEPTH } from '../core/tool.ts';
-import { compilePattern } from './linear-pattern.ts';
+import { createCompiler, TOO_SLOW, type CompileSchema } from './compile-schema.ts';
 import { isTimeLimit, runBounded } from './run-bounded.ts';
+import { isSmall } from './schema-size.ts';
 
 const MAX_SCHEMA_BYTES = 256 * 1024;
 const MAX_SCHEMA_DEPTH = 64;
 const MAX_PATTERN_LENGTH = 500;
 const MAX_CACHED = 500;
 const MAX_ERRORS = 20;
-const COMPILE_MS = 2000;
-/** Some patterns make one match take hours; no honest call needs this long. */
+/** How long a schema that took too long to compile is not tried again: the machine may just have been busy. */
+const SLOW_MS = 60_000;
+/** Some patterns make one match take hours, as do long lists held against each other; no honest call needs this long. */
 const VALIDATE_MS = 1000;
-/** For all calls of an answer together: checking them one by one blocks the process. */
-const ANSWER_MS = 2000;
+/** Values of a schema times those that it checks, below which a check needs no time limit (60 µs): a few ms at most. */
+const SMALL_WORK = 100_000;
+/** For all that is checked together, such as the calls of an answer: one by one, they block the process. */
+const TOGETHER_MS = 2000;
 
-export interface ArgumentValidator {
+interface Checks {
   /** The faults of `args`; empty if they fit. Nothing is coerced, filled in or removed. Never throws. */
   validateArguments: (schema: Record<string, unknown>, args: unknown) => FieldError[];
-  /** The same for the calls of one answer, which share a time limit: calls left when it is over get a fault. */
-  validateTogether: () => ArgumentValidator['validateArguments'];
   /** The faults of a tool's `input_schema`; empty if it is an object schema that compiles, within limits. */
   checkSchema: (schema: unknown) => FieldError[];
   /** The faults of an answer by any schema, and those of such a schema; empty if there are none. */
@@ -35,10 +33,15 @@ export interface ArgumentValidator {
   checkAnswerSchema: (schema: unknown) => FieldError[];
 }
 
+export interface ArgumentValidator extends Checks {
+  /** The same checks for what belongs together and shares a time limit: what is left when it is over gets a fault. */
+  together: (limitMs?: number) => Checks;
+}
+
 /** Caches compiled schemas by content, so that equal ones of many tools and versions share a validator. */
-export function createArgumentValidator(): ArgumentValidator {
-  const compiler = createCompiler();
-  const cache = new LRUCache<string, Compiled>({ max: MAX_CACHED });
+export function createArgumentValidator(options: { compileMs?: number } = {}): ArgumentValidator {
+  const compileAnew = createCompiler(options.compileMs);
+  const cache = new LRUCache<string, ReturnType<CompileSchema>>({ max: MAX_CACHED });
   // Cached definitions keep the same schema objects from call to call.
   const keys = new WeakMap<object, string>();
   const keyOf = (schema: object) => {
@@ -46,42 +49,48 @@ export function createArgumentValidator(): ArgumentValidator {
     keys.set(schema, key);
     return key;
   };
-  const compile: Compile = (schema) => {
+  const compile: CompileSchema = (schema) => {
     const key = keyOf(schema);
-    const compiled = cache.get(key) ?? compileAnew(schema, compiler);
-    // Not cached if too slow: the machine may just be busy.
-    if (!('fault' in compiled && compiled.fault === TOO_SLOW)) cache.set(key, compiled);
+    const known = cache.get(key);
+    if (known) return known;
+    const compiled = compileAnew(schema);
+    const isTooSlow = 'fault' in compiled && compiled.fault === TOO_SLOW;
+    cache.set(key, compiled, isTooSlow ? { ttl: SLOW_MS } : {});
     return compiled;
   };
-  const validateArguments: ArgumentValidator['validateArguments'] = (schema, args) =>
-    faultsOf(compile, schema, { what: 'arguments', value: args });
-  return {
-    validateArguments,
-    validateTogether: () => sharingTime(validateArguments),
+  const checks: Checks = {
+    validateArguments: (schema, args) => faultsOf(compile, schema, { what: 'arguments', value: args }),
     checkSchema: (schema) => faultsOfSchema(compile, schema, 'object'),
     validateAnswer: (schema, value) => faultsOf(compile, schema, { what: 'answer', value }),
     checkAnswerSchema: (schema) => faultsOfSchema(compile, schema, 'any'),
   };
+  return { ...checks, together: (limitMs = TOGETHER_MS) => sharingTime(checks, limitMs) };
 }
 
-function sharingTime(validate: ArgumentValidator['validateArguments']): ArgumentValidator['validateArguments'] {
-  let leftMs = ANSWER_MS;
-  return (schema, args) => {
-    if (leftMs <= 0)
-      return [{ path: '', message: '/: was not checked, as the calls before it took too long to check' }];
-    const startedAt = performance.now();
-    try {
-      return validate(schema, args);
-    } finally {
-      leftMs -= performance.now() - startedAt;
-    }
+function sharingTime(checks: Checks, limitMs: number): Checks {
+  let leftMs = limitMs;
+  const inTime =
+    <A extends unknown[]>(check: (...args: A) => FieldError[]) =>
+    (...args: A): FieldError[] => {
+      if (leftMs <= 0)
+        return [{ path: '', message: '/: was not checked, as what came before it took too long to check' }];
+      const startedAt = performance.now();
+      try {
+        return check(...args);
+      } finally {
+        leftMs -= performance.now() - startedAt;
+      }
+    };
+  return {
+    validateArguments: inTime(checks.validateArguments),
+    checkSchema: inTime(checks.checkSchema),
+    validateAnswer: inTime(checks.validateAnswer),
+    checkAnswerSchema: inTime(checks.checkAnswerSchema),
   };
 }
 
-type Compile = (schema: Record<string, unknown>) => Compiled;
-
 function faultsOf(
-  compile: Compile,
+  compile: CompileSchema,
   schema: Record<string, unknown>,
   { what, value }: { what: 'arguments' | 'answer'; value: unknown },
 ): FieldError[] {
@@ -91,17 +100,19 @@ function faultsOf(
   const which = what === 'arguments' ? "The tool's input_schema" : 'The schema';
   if ('fault' in compiled) return [{ path: '', message: `${which} is unusable: ${compiled.fault}` }];
   try {
-    const valid = compiled.isBounded
+    const valid = isSmall(value, SMALL_WORK / compiled.values)
       ? compiled.validate(value)
       : runBounded(() => compiled.validate(value), VALIDATE_MS);
     return valid ? [] : describe(compiled.validate.errors ?? []);
   } catch (error) {
-    const why = isTimeLimit(error) ? 'took too long to check (see the patterns in its schema)' : 'could not be checked';
+    const why = isTimeLimit(error)
+      ? 'took too long to check (see the patterns and the long lists in its schema)'
+      : 'could not be checked';
     return [{ path: '', message: `/: ${why}` }];
   }
 }
 
-function faultsOfSchema(compile: Compile, schema: unknown, of: 'object' | 'any'): FieldError[] {
+function faultsOfSchema(compile: CompileSchema, schema: unknown, of: 'object' | 'any'): FieldError[] {
   if (!isRecord(schema)) return [{ path: '', message: 'must be a JSON Schema object' }];
   const shape = checkShape(schema, { what: 'schema', maxDepth: MAX_SCHEMA_DEPTH });
   if (shape) return [shape];
@@ -116,89 +127,6 @@ function faultsOfSchema(compile: Compile, schema: unknown, of: 'object' | 'any')
   const compiled = compile(schema);
   return 'fault' in compiled ? [{ path: '', message: compiled.fault }] : [];
 }
-
-const TOO_SLOW = 'takes too long to compile';
-
-/** `isBounded`: no part of the schema is slow to check, so it needs no time limit (60 µs a call). */
-type Compiled = { validate: ValidateFunction; isBounded: boolean } | { fault: string };
-
-/** Regular expressions, and keywords that compare items; `$ref` may recurse into them. */
-const SLOW_KEYWORDS = /"(?:pattern|patternProperties|format|uniqueItems|propertyNames|\$ref|\$dynamicRef)":/;
-
-function compileAnew(schema: Record<string, unknown>, compileAs: CompileAs): Compiled {
-  const declared = schema['$schema'];
-  if (declared === undefined) {
-    // By default MCP uses 2020-12; many older servers mean draft-07 without declaring it.
-    const modern = compileAs('2020-12', schema);
-    const older = 'fault' in modern ? compileAs('draft-07', schema) : modern;
-    return 'fault' in older ? modern : older;
-  }
-  const uri = typeof declared === 'string' ? declared : '';
-  if (/^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/.test(uri)) {
-    return compileAs('2020-12', schema);
-  }
-  if (/^https?:\/\/json-schema\.org\/draft-0[67]\/schema#?$/.test(uri)) {
-    return compileAs('draft-07', schema);
-  }
-  return { fault: '$schema must be that of draft 2020-12 or draft-07' };
-}
-
-type Draft = '2020-12' | 'draft-07';
-
-const META: Options = { strict: false, logger: false, allErrors: false };
-
-/** Makes an instance whose meta-schema is compiled, which happens with its first schema. */
-function compiledMeta(draft: Draft): Ajv {
-  const meta = draft === '2020-12' ? new Ajv2020(META) : new Ajv(META);
-  void meta.validateSchema({});
-  return meta;
-}
-
-type CompileAs = (draft: Draft, schema: Record<string, unknown>) => Compiled;
-
-/** Compiling a meta-schema takes 50 to 100 ms, so each is compiled once, when first needed. */
-function createCompiler(): CompileAs {
-  const metas: Partial<Record<Draft, Ajv>> = {};
-  const metaOf = (draft: Draft): Ajv => (metas[draft] ??= compiledMeta(draft));
-  return (draft, schema) => {
-    const { $schema: _, ...body } = schema;
-    // Outside the time limit, so that the first schema does not pay for it.
-    const meta = metaOf(draft);
-    try {
-      return runBounded<Compiled>(() => {
-        if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
-        return { validate: fresh(draft).compile(body), isBounded: !SLOW_KEYWORDS.test(JSON.stringify(body)) };
-      }, COMPILE_MS);
-    } catch (error) {
-      if (isTimeLimit(error)) return { fault: TOO_SLOW };
-      return { fault: `does not compile: ${messageOf(error)}` };
-    }
-  };
-}
-
-/**
- * One instance per schema: an instance remembers every `$id`, so that a shared one would let one tenant's schema refer
- * to another's. Without a loader a remote `$ref` does not compile. `ownProperties`: inherited properties such as
- * `constructor` do not count as given. `inlineRefs: false`: nested references would multiply the code.
- */
-function fresh(draft: Draft): Ajv {
-  const options: Options = {
-    strict: false,
-    logger: false,
-    allErrors: true,
-    ownProperties: true,
-    inlineRefs: false,
-    meta: false,
-    validateSchema: false,
-    code: { regExp: LINEAR },
-  };
-  const ajv = draft === '2020-12' ? new Ajv2020(options) : new Ajv(options);
-  ajvFormats.default(ajv);
-  return ajv;
-}
-
-/** `code` is only used for validators written to files, which ours never are. */
-const LINEAR = Object.assign((pattern: string) => compilePattern(pattern), { code: 'compilePattern' });
 
 function describe(errors: ErrorObject[]): FieldError[] {
   return errors.slice(0, MAX_ERRORS).map((error) => {

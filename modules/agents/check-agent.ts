@@ -58,7 +58,7 @@ function checkThinking(agent: AgentDefinition): void {
 
 /** Throws `impossible` (422) with all unusable schemas for answers. */
 export function checkOutputSchemas(
-  { checkAnswerSchema }: Pick<ArgumentValidator, 'checkAnswerSchema'>,
+  { together }: Pick<ArgumentValidator, 'together'>,
   agent: { [F in 'output_schema' | 'guardrail_config']?: AgentDefinition[F] | null | undefined },
 ): void {
   const rails = (agent.guardrail_config?.output_rails ?? []).map(({ config }, index): [string, unknown] => [
@@ -66,6 +66,7 @@ export function checkOutputSchemas(
     config.schema,
   ]);
   const schemas: [path: string, schema: unknown][] = [['output_schema', agent.output_schema], ...rails];
+  const { checkAnswerSchema } = together();
   const errors = schemas.flatMap(([path, schema]) =>
     !schema ? [] : prefixed(`body.${path}`, checkAnswerSchema(schema)),
   );

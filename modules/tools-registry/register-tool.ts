@@ -135,7 +135,7 @@ export function checkTool(
   }
   checkMayRunPrograms(tool.transport, caller);
   tools.checkTransport(tool.transport);
-  const { checkSchema } = tools.validator;
+  const { checkSchema } = tools.validator.together();
   const errors = [
     ...prefixed('body.transport', kindOf(tool.transport)?.check?.(tool.transport) ?? []),
     ...prefixed('body.input_schema', checkSchema(tool.input_schema)),

@@ -432,7 +432,7 @@ describe('createTools', () => {
         const hello = { protocolVersion: params?.protocolVersion, capabilities: { tools: { listChanged: true } } };
         const results: Record<string, object> = {
           initialize: { ...hello, serverInfo },
-          'tools/list': { tools: [{ name: 'new', inputSchema: { type: 'object' } }] },
+          'tools/list': { tools: [{ name: 'new', inputSchema: { type: 'object', pattern: '(' } }] },
           'tools/call': { content: [{ type: 'text', text: 'done' }] },
         };
         const answer = { jsonrpc: '2.0', id, result: results[asked] };
@@ -442,13 +442,16 @@ describe('createTools', () => {
       });
       const looks: unknown[] = [];
       make({
-        onToolsChanged: async ({ listed }) => void looks.push(...listed.map(({ name }) => name)),
+        onToolsChanged: async ({ listed }) => void looks.push(...listed.map(({ name, fault }) => [name, fault])),
         onFault: (error) => looks.push(error),
       });
       const tool = toolOf({ type: 'mcp_http', endpoint: `${server.url}/mcp`, tool: 'old' });
       assert.equal(outputOf(await tools.execute(tool, attemptOf({}))), 'done');
       await waitUntil('it is looked at', () => looks.length > 0);
-      assert.deepEqual(looks, ['new']);
+      assert.deepEqual(looks, [['new', undefined]], 'schemas are compared, none is compiled');
+      const { type, endpoint } = { type: 'mcp_http' as const, endpoint: `${server.url}/mcp` };
+      const [imported] = await tools.listTools('tenant-1', { type, endpoint }, false);
+      assert.match(imported?.fault ?? '', /^Its input schema cannot be used: /);
       await server.close();
     });
 

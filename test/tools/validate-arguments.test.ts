@@ -124,14 +124,21 @@ describe('validateArguments', () => {
 
   it('takes no longer for all calls of an answer than for a few that backtrack without end, and says which were not checked', () => {
     const schema = object({ name: { type: 'string', pattern: '^(?=(a+)+$)a' } });
-    const validate = validator.validateTogether();
+    const { validateArguments: validate } = validator.together();
     const before = cpuMs();
     const found = Array.from({ length: 64 }, () => validate(schema, { name: `${'a'.repeat(50)}!` })[0]?.message);
     const spent = cpuMs() - before;
     assert.ok(spent < 6000, `${spent} ms`);
     assert.match(found[0] ?? '', /too long to check/);
     assert.match(found.at(-1) ?? '', /was not checked/);
-    assert.deepEqual(validator.validateTogether()(schema, { name: 'aaa' }), []);
+    assert.deepEqual(validator.together().validateArguments(schema, { name: 'aaa' }), []);
+    const { validateAnswer } = validator.together(1);
+    validateAnswer(schema, { name: `${'a'.repeat(50)}!` });
+    assert.match(
+      validateAnswer(object({}), {})[0]?.message ?? '',
+      /was not checked/,
+      'nor for all schemas of an answer',
+    );
   });
 
   it('stops comparing items with each other where there are too many, however alike they are', () => {
@@ -142,6 +149,33 @@ describe('validateArguments', () => {
     const schema = object({ items: { type: 'array', uniqueItems: true } });
     assert.match(messages(schema, { items }).join(), /too long to check/);
     assert.deepEqual(validateArguments(schema, { items: items.slice(0, 3) }), []);
+  });
+
+  it('stops a check of long arguments by a long schema, whatever it compares', () => {
+    const a = Array.from({ length: 100_000 }, () => 1);
+    const many = <T>(length: number, item: T) => Array.from({ length }, () => item);
+    for (const items of [
+      { enum: many(20_000, 0) },
+      { allOf: many(4000, { minimum: 2 }) },
+      { not: { anyOf: many(4000, { maximum: 0 }) } },
+    ]) {
+      assert.match(messages(object({ a: { type: 'array', items } }), { a }).join(), /too long to check/);
+    }
+    assert.deepEqual(messages(object({ a: { items: { enum: many(20_000, 1) } } }), { a }), []);
+  });
+
+  it('stops references that multiply, whichever keyword makes them', () => {
+    const nested = Array.from({ length: 40 }).reduce<unknown>((inner) => ({ n: inner }), 1);
+    const twice = (ref: Record<string, unknown>) => ({
+      allOf: [{ properties: { n: ref } }, { properties: { n: ref } }],
+    });
+    for (const schema of [
+      { type: 'object', ...twice({ $ref: '#' }) },
+      { type: 'object', $dynamicAnchor: 'n', ...twice({ $dynamicRef: '#n' }) },
+    ]) {
+      assert.deepEqual(checkSchema(schema), []);
+      assert.match(messages(schema, nested).join(), /too long to check/);
+    }
   });
 
   it('answers a schema that refers to itself for ever, instead of throwing', () => {
@@ -192,6 +226,53 @@ describe('checkSchema', () => {
 
   it('loads nothing from elsewhere', () => {
     assert.match(faults(object({ a: { $ref: 'https://example.com/other.json' } })), /can't resolve reference/);
+  });
+
+  it('takes a schema of 500 properties, and refuses one that takes far longer to compile before it begins', () => {
+    const property = {
+      type: 'object',
+      description: 'One of many.',
+      properties: { a: { type: ['string', 'null'] }, b: { enum: ['x', 'y'] } },
+    };
+    const properties = (length: number, each: unknown) =>
+      object(Object.fromEntries(Array.from({ length }, (_, n) => [`p${n}`, each])));
+    const before = cpuMs();
+    assert.deepEqual(checkSchema(properties(500, property)), []);
+    const compiled = cpuMs() - before;
+    const started = cpuMs();
+    for (const schema of [
+      properties(8000, { type: 'string' }),
+      object({ a: { allOf: Array.from({ length: 3000 }, (_, n) => ({ pattern: `${n}` })) } }),
+      object({ a: { patternProperties: Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`${n}`, {}])) } }),
+      object({ a: { allOf: Array.from({ length: 3000 }, (_, n) => ({ $ref: `#/$defs/d${n}` })) } }),
+      object({ a: { $ref: '#/properties/b/enum/0' }, b: { enum: [properties(16_000, true)] } }),
+    ]) {
+      assert.match(faults(schema), /at most 15000 values/);
+    }
+    const refused = (cpuMs() - started) / 5;
+    assert.ok(refused < compiled, `${refused} ms, ${compiled} ms to compile`);
+    assert.deepEqual(checkSchema(object({ a: { enum: Array.from({ length: 20_000 }, (_, n) => n) } })), []);
+  });
+
+  it('does not compile a schema again that has just taken too long, by neither draft', () => {
+    const slow = createArgumentValidator({ compileMs: 1 });
+    const given = (more: Record<string, unknown>) => {
+      const found = { reads: 0 };
+      const properties = Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`p${n}`, { type: 'string' }]));
+      const read = () => {
+        found.reads += 1;
+        return properties;
+      };
+      const schema = Object.defineProperty({ type: 'object', ...more }, 'properties', { enumerable: true, get: read });
+      return { found, check: () => slow.validateArguments(schema, {})[0]?.message ?? '' };
+    };
+    const declared = given({ $schema: 'https://json-schema.org/draft/2020-12/schema' });
+    const silent = given({});
+    for (const { check } of [declared, silent]) assert.match(check(), /takes too long to compile/);
+    assert.equal(silent.found.reads, declared.found.reads, 'one draft alone is tried');
+    const { reads } = silent.found;
+    assert.match(silent.check(), /takes too long to compile/);
+    assert.equal(silent.found.reads, reads, 'it is remembered');
   });
 
   it('limits size, depth and the length of patterns', () => {

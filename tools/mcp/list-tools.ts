@@ -12,10 +12,8 @@ import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
 import { SENT_TOO_MANY, type McpConnection, type McpPool } from './pool.ts';
 import type { ImportedTool, ServerToList } from '../transport-kind.ts';
-import type { ArgumentValidator } from '../validate-arguments.ts';
 
 interface McpServerToList extends ServerToList<McpTransport> {
-  validator: ArgumentValidator;
   onToolsChanged: () => void;
 }
 
@@ -55,7 +53,7 @@ export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Prom
   const taken = new Set<string>();
   return listed.map(({ tool, fault }) => ({
     ...importTool(tool, { ...wanted, category, name: uniqueName(tool.name, taken) }),
-    fault: fault ?? faultOf(tool, wanted.validator),
+    fault: fault ?? faultOf(tool),
   }));
 }
 
@@ -115,12 +113,10 @@ function readTool(listed: Named): { tool: ListedTool; fault?: string } {
   };
 }
 
-function faultOf(tool: ListedTool, { checkSchema }: ArgumentValidator): string | undefined {
-  if (tool.execution?.taskSupport === 'required')
-    return 'Its server takes calls of it as tasks alone, which Drover does not make.';
-  const [fault] = checkSchema(tool.inputSchema);
-  if (!fault) return undefined;
-  return `Its input schema cannot be used: ${fault.path === '' ? '' : `${fault.path}: `}${fault.message}`;
+function faultOf(tool: ListedTool): string | undefined {
+  return tool.execution?.taskSupport === 'required'
+    ? 'Its server takes calls of it as tasks alone, which Drover does not make.'
+    : undefined;
 }
 
 function importTool(

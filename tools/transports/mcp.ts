@@ -72,9 +72,8 @@ export const MCP: TransportKind<McpTransport> = {
         (await client()).call({ ...mcpCall(call, attempt, runtime), resource }, redacting(call, attempt)),
       async listTools(wanted) {
         const { tenantId, server } = wanted;
-        const { validator } = runtime;
         const onToolsChanged = () => runtime.onToolsChanged({ tenantId, server });
-        return (await client()).list({ ...wanted, validator, onToolsChanged });
+        return (await client()).list({ ...wanted, onToolsChanged });
       },
       close: async () => (await opened)?.close(),
     };

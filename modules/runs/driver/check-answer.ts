@@ -16,7 +16,7 @@ export function checkFinalAnswer(
   if (!turn?.answer || !format) return;
   const { step, ordinal, content } = answered;
   const text = textOf(content);
-  const checked = unrounded(text, checkAnswer(text, format, context.tools.validator.validateAnswer));
+  const checked = unrounded(text, checkAnswer(text, format, context.tools.validator.together().validateAnswer));
   if (checked.fits) return appendEvent(log, validateAnswer(log.state, { step, ordinal, as: checked.as }));
   const { errors } = checked;
   const isRefusal = turn.answer.stopReason === 'refusal';

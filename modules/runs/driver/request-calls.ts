@@ -31,7 +31,7 @@ export function requestCalls(drive: Drive, intents: readonly Intent[], asked: As
   let callsInTurn = callsMade(drive.log.state) - calls.length;
   // Without a prototype V8 keeps it as a table: no hidden class for each id.
   const outcomes = Object.create(null) as Record<string, CallOutcome>;
-  const validate = drive.context.tools.validator.validateTogether();
+  const validate = drive.context.tools.validator.together().validateArguments;
   const uses = calls.map(({ use }) => use);
   const verdicts = uses.map((use, place) => {
     const decision = decideOn(drive, { ...asked, validate, use, place, callsInTurn, calls: uses });

@@ -78,6 +78,8 @@ export const LIMITS = {
   eventsPerRun: 100_000,
   /** Tool calls in one answer of a model. */
   toolCallsPerStep: 64,
+  /** Leases of a run that are lost in a row, with no event of a driver in between, after which its turn fails. */
+  lostLeases: 10,
   /** Answers of a model in a row without a valid intent, after which its turn fails. */
   invalidAnswers: 5,
   /** Times that a model is asked again whose answer does not fit its schema, where the agent does not say. */

@@ -93,6 +93,8 @@ export interface RunRow {
   /** Bytes of stored outputs of its calls. */
   output_bytes: number;
   fence: number;
+  /** Leases that were lost since a driver last appended events. Absent if not yet created. */
+  lost_leases?: number;
   dormant: boolean;
   /** What it waits for, apart from its calls. Absent if not yet created. */
   waiting_for?: RunWait | null;

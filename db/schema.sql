@@ -1070,6 +1070,7 @@ table runs row level security forced
   metadata jsonb
   config jsonb not null
   pinned jsonb not null
+  lost_leases integer not null default 0
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)

@@ -58,6 +58,7 @@ export const runs: Projection<'runs'> = {
     'fence',
     'checkpoint_seq',
     'driver_lease_expires_at',
+    'lost_leases',
     'dormant',
     'output_bytes',
     'rolled_up',

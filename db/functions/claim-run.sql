@@ -148,7 +148,9 @@ begin
           from runs q where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
             and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp()) and last_seq >= (p->>'seq')::bigint;
     else
+      -- A lease that is over and was not given back was lost, with its driver.
       update runs set fence = fence + 1,
+          lost_leases = lost_leases + case when driver_lease_expires_at is null then 0 else 1 end,
           driver_lease_expires_at = clock_timestamp() + (p->>'lease_ms')::int * interval '1 ms'
         where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
           and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp())

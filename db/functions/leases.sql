@@ -23,7 +23,7 @@ end $$;
 create or replace function void_leases() returns void
 language plpgsql security definer set search_path from current as $$
 begin
-  update runs set driver_lease_expires_at = null where driver_lease_expires_at is not null;
+  update runs set driver_lease_expires_at = null, lost_leases = lost_leases + 1 where driver_lease_expires_at is not null;
   update tool_calls set lease_expires_at = now() where status = 'running' and lease_expires_at > now();
 end $$;
 

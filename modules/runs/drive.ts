@@ -181,17 +181,25 @@ async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
       if (await commit(drive, 'pause')) return 'dormant';
       continue;
     }
-    const end = await carryOut(drive, withinLog(drive, decision));
+    const end = await carryOut(drive, withinLimits(drive, decision));
     if (end) return end;
   }
 }
 
-/** Bounds the log: a run whose log is full fails at its next step. */
-function withinLog(drive: Drive, decision: Decision): Decision {
-  const goesOn = decision.kind === 'call_model' || decision.kind === 'enter_node';
-  if (!goesOn || drive.log.state.seq < LIMITS.eventsPerRun) return decision;
-  const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
-  return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
+/**
+ * Fails a run at its next step if its log is full, or if drivers have been lost here again and again: it may be the run that
+ * takes them with it, and each of them asks and pays the model anew.
+ */
+function withinLimits({ log, run }: Drive, decision: Decision): Decision {
+  if (decision.kind !== 'call_model' && decision.kind !== 'enter_node') return decision;
+  if (log.state.seq >= LIMITS.eventsPerRun) {
+    const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
+    return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
+  }
+  const isFirstStep = log.base.seq === run.last_seq;
+  if (!isFirstStep || (run.lost_leases ?? 0) < LIMITS.lostLeases) return decision;
+  const message = `The processes that drove the run were lost at this step ${LIMITS.lostLeases} times in a row.`;
+  return { kind: 'fail_turn', error: { code: 'leases_lost', message } };
 }
 
 async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | undefined> {

@@ -16,6 +16,15 @@ describe('The lease of a driver', () => {
   });
   after(() => engine.close());
 
+  /** As if so many processes had died over the run, one after the other. */
+  async function lose(run: string, times: number): Promise<void> {
+    for (let n = 0; n < times; n += 1) {
+      const of = { tenant_id: engine.tenantId, run_id: run, seq: 0, leaseMs: 30_000, known: undefined };
+      assert.ok((await claimRun(engine.context.db, of)).ok);
+      await engine.everyoneDies();
+    }
+  }
+
   it('is renewed by whoever holds the run, and by no driver of before', async () => {
     const { run } = await engine.start(agent, 'hello');
     const { db } = engine.context;
@@ -33,6 +42,45 @@ describe('The lease of a driver', () => {
     assert.equal(await expiry(), before);
     assert.equal(await renew(second.run.fence), true);
     assert.ok((await expiry()) > before);
+  });
+
+  it('is lost at one place ten times in a row at most: then the turn fails, and its model is not paid for again', async () => {
+    const asked = engine.model.requests.length;
+    engine.say(() => text('hello'));
+    const { run: unlucky } = await engine.start(agent, 'hello');
+    await lose(unlucky, 9);
+    await engine.finish(unlucky);
+    assert.equal(await statusOfRun(engine, unlucky), 'completed');
+    assert.equal(engine.model.requests.length, asked + 1);
+    const { run: stuck } = await engine.start(agent, 'hello');
+    await lose(stuck, 10);
+    await engine.finish(stuck);
+    const failed = (await engine.log(stuck)).find(({ type }) => type === 'turn.failed');
+    assert.match(JSON.stringify(failed?.payload), /"code":"leases_lost".*10 times in a row/);
+    assert.equal(engine.model.requests.length, asked + 1);
+  });
+
+  it('is not counted as lost where its driver gives the run back, nor before what a driver has committed', async () => {
+    const { context } = engine;
+    engine.say(() => text('hello'));
+    const { run } = await engine.start(agent, 'hello');
+    const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
+    const stop = new AbortController().signal;
+    for (let n = 0; n < 12; n += 1) {
+      assert.equal((await driveRun(context, job, { stop, draining: () => true })).result, 'yielded');
+    }
+    await lose(run, 9);
+    let commits = 0;
+    const commit: Context['commit'] = (change) => {
+      commits += 1;
+      return commits > 1 ? Promise.reject(new Error('the process died')) : context.commit(change);
+    };
+    await engine.drive(run, { ...context, commit }).catch(() => undefined);
+    await engine.everyoneDies();
+    await lose(run, 8);
+    await engine.finish(run);
+    assert.equal(await statusOfRun(engine, run), 'completed');
+    assert.ok(commits > 1);
   });
 
   it('ends a model call of a driver that is cut off for longer', async () => {

@@ -28,8 +28,7 @@ const PACKAGES = ['@electric-sql/pglite', '@electric-sql/pglite-pgvector'];
 export async function beginDataDir(dataDir: string, images = IMAGES): Promise<void> {
   const cluster = clusterIn(dataDir);
   if (cluster === undefined || existsSync(cluster)) return;
-  const image = join(images, await nameImage());
-  await makeOnce(image, async (folder) => void (await migrate({ databaseUrl: undefined, dataDir: folder })));
+  const image = await makeImage(images);
   await syncNames(images);
   const lock = await lockDataDir(dataDir);
   const half = `${cluster}.new`;
@@ -37,7 +36,7 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
     if (existsSync(cluster)) return;
     // An incomplete copy, after an interruption.
     rmSync(half, { recursive: true, force: true });
-    cpSync(clusterIn(image) ?? image, half, { recursive: true });
+    cpSync(image, half, { recursive: true });
     await syncFolder(half);
     renameSync(half, cluster);
     await syncPlaceOf(cluster);
@@ -47,6 +46,13 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
     rmSync(half, { recursive: true, force: true });
     lock.release();
   }
+}
+
+/** The image of a database, made unless it is there. Nobody may change it. */
+export async function makeImage(images = IMAGES): Promise<string> {
+  const image = join(images, await nameImage());
+  await makeOnce(image, async (folder) => void (await migrate({ databaseUrl: undefined, dataDir: folder })));
+  return clusterIn(image) ?? image;
 }
 
 async function nameImage(): Promise<string> {

@@ -16,6 +16,7 @@ import {
   type Environment,
 } from './lib/environment.ts';
 import { parseFilesUrl, type FileStoreAddress } from './lib/file-store.ts';
+import { readTraceSettings, type TraceSettings } from './lib/trace-settings.ts';
 import { readModelSettings, type ModelSettings } from './llm/model-settings.ts';
 import { isAddressRule } from './tools/address-rules.ts';
 
@@ -66,8 +67,10 @@ export interface Config extends ModelSettings {
   readonly logLevel: LogLevel;
   /** Variables that are named like Drover's and that nothing reads: misspelt ones, most likely. */
   readonly unreadVariables: readonly string[];
-  /** Variables that would say where traces are exported to. */
-  readonly exporterVariables: readonly string[];
+  /** Undefined if no spans are exported. */
+  readonly traces: TraceSettings | undefined;
+  /** Variables of OpenTelemetry that ask for what there is not, with what there is. */
+  readonly unheeded: Readonly<Record<string, string>>;
   readonly shutdownGraceMs: number;
   /** Connections of one process to Postgres for requests and runs; a few more are used beside them. */
   readonly poolSize: number;
@@ -121,7 +124,7 @@ export function loadConfig(env: Environment = process.env): Config {
     queuePrefix: readQueuePrefix(env),
     logLevel: readLogLevel(env),
     unreadVariables: unreadVariables(env, { prefix: 'DROVER_', known: VARIABLES }),
-    exporterVariables: unreadVariables(env, { prefix: 'OTEL_EXPORTER_', known: [] }),
+    ...readTraceSettings(env),
     shutdownGraceMs: readInteger(env, 'DROVER_SHUTDOWN_MS', { fallback: 25_000, min: 0, max: 3_600_000 }),
     poolSize: readInteger(env, 'DROVER_POOL_SIZE', { fallback: 20, min: 1, max: 1000 }),
   } satisfies Config);

@@ -19,6 +19,7 @@ const KEPT_TEXTS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
     'pinned.tools.guarded_by',
     'traceparent',
   ],
+  'turn.started': ['traceparent'],
   'run.completed': ['stop_reason'],
   'run.failed': ['error.code'],
   'turn.completed': ['stop_reason'],

@@ -173,6 +173,8 @@ const RUN_EVENTS = {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,
+    /** Of the request that has begun a later turn than the first, whose is the run's. */
+    traceparent: z.string().optional(),
     /** The turn continues one in progress: its message is already in the conversation, as are these steps and calls. */
     continues: z
       .object({

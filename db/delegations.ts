@@ -18,6 +18,8 @@ export interface Delegation {
   turn_id: string;
   /** Validated by the tool's schema when the call was requested. */
   arguments: DelegatedWork;
+  /** Of the turn that delegates; null if the call has none. */
+  traceparent: string | null;
   /** Status of the task; null if no agent was looked for yet. */
   task_status: TaskStatus | null;
   child: {
@@ -37,7 +39,7 @@ export interface Delegation {
 /** Open delegations of a run, in order of their calls. The caller must have locked the run's row. */
 export async function listDelegations(tx: Tx, runId: string): Promise<Delegation[]> {
   return tx.query<Delegation>(
-    `select w.id, w.turn_id, k.arguments, t.status as task_status,
+    `select w.id, w.turn_id, k.arguments, k.traceparent, t.status as task_status,
        case when c.id is not null then jsonb_build_object('id', c.id, 'agent_id', c.agent_id, 'status', c.status,
          'stop_reason', c.stop_reason, 'error', c.error, 'tokens', c.tokens_in + c.tokens_out, 'output', m.content, 'trust', c.trust,
          'latency_ms', round(extract(epoch from c.completed_at - c.created_at) * 1000)) end as child

@@ -17,6 +17,7 @@ import type { Models } from '../llm/models.ts';
 import type { Egress } from '../tools/egress.ts';
 import type { Tools } from '../tools/execute-tool.ts';
 import type { Metrics } from './metrics.ts';
+import type { Traces } from './traces.ts';
 
 export interface ProcessContext {
   config: Config;
@@ -34,6 +35,8 @@ export interface ProcessContext {
   /** Encrypts secrets at rest. */
   keyring: Keyring;
   metrics: Metrics;
+  /** Undefined unless the process exports spans. */
+  traces: Traces | undefined;
   /** The clock for remembering and recalling, for times that people name; leases and due times use the database's. */
   clock: () => Date;
   /** Stores contents of files; undefined if this process has no place for them. */

@@ -42,16 +42,6 @@ describe('config', () => {
     assert.deepEqual(new Set(VARIABLES.map((name) => `DROVER_${name}`)), read);
   });
 
-  it('finds variables that ask for an export of traces, which there is none of', () => {
-    const env = {
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318',
-      OTEL_EXPORTER_OTLP_HEADERS: '',
-      OTEL_SERVICE_NAME: 'd',
-    };
-    assert.deepEqual(loadConfig(env).exporterVariables, ['OTEL_EXPORTER_OTLP_ENDPOINT']);
-    assert.deepEqual(loadConfig({}).exporterVariables, []);
-  });
-
   it('takes an empty variable for an unset one', () => {
     const empty = {
       LOG_LEVEL: '',

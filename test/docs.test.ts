@@ -16,7 +16,7 @@ import type { FakeServer } from './support/fake-http.ts';
 import { openTestPlatform, type TestPlatform } from './support/platform.ts';
 import { ROOT } from './support/repository.ts';
 import { schemaFields } from './support/schema-fields.ts';
-import { variablesRead } from './support/variables.ts';
+import { OTEL_VARIABLES, variablesRead } from './support/variables.ts';
 
 const PROVIDER_VARIABLES = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);
 
@@ -47,7 +47,7 @@ describe('the documentation', () => {
   });
 
   it('describes every variable that is read, and no other of ours', () => {
-    const variables = [...variablesRead(), ...PROVIDER_VARIABLES];
+    const variables = [...variablesRead(), ...PROVIDER_VARIABLES, ...OTEL_VARIABLES];
     const tables = read('docs/configuration.md')
       .split('\n')
       .filter((line) => line.startsWith('| `'));

@@ -15,7 +15,7 @@ const FOLDERS = [
   ['core', 'lib'],
 ];
 const MODULES =
-  'platform webhooks sessions workflows dashboard conversations runs tool-calls waits approvals governance budgets memory model-calls run-log agents tools-registry files tenants audit'.split(
+  'platform webhooks sessions workflows dashboard conversations runs tool-calls waits approvals governance budgets memory model-calls run-log agents tools-registry files tenants audit trace-export'.split(
     ' ',
   );
 
@@ -92,7 +92,7 @@ describe('the structure', () => {
     };
     visit('workers/run-worker.ts');
     assert.ok(loaded.has('tools/transports/mcp.ts') && loaded.has('db/embedded.ts'), 'the imports are followed');
-    const large = /^(@electric-sql|@modelcontextprotocol|@anthropic-ai|openai|@aws-sdk)\b/;
+    const large = /^(@electric-sql|@modelcontextprotocol|@anthropic-ai|openai|@aws-sdk|@opentelemetry)\b/;
     const found = [...loaded].flatMap((file) => loadedBy(file, large).map((name) => `${file} → ${name}`));
     assert.deepEqual(found, []);
   });

@@ -1,18 +1,22 @@
+import { formatTraceparent, parseTraceparent } from '../../core/trace-context.ts';
 import { newId, newRandomId } from '../../lib/new-id.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Middleware } from './state.ts';
 
 const UNMATCHED = '(none)';
+const PROBES = ['/healthz', '/readyz', '/metrics'];
 
 /**
  * Gives each request an id and a trace, which the answer repeats; measures it, and logs one line when the response has
  * closed. Never logs paths, bodies or keys.
  */
-export function observe({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Middleware {
+export function observe({ log, metrics, traces }: Pick<Context, 'log' | 'metrics' | 'traces'>): Middleware {
   return async (ctx, next) => {
     const startedMs = performance.now();
     const requestId = readRequestId(ctx.get('x-request-id'));
-    const traceparent = continueTrace(ctx.get('traceparent'));
+    const given = ctx.get('traceparent');
+    const span = traces?.beginRequest({ traceparent: given, method: ctx.method });
+    const traceparent = span?.traceparent ?? continueTrace(given);
     ctx.state.requestId = requestId;
     ctx.state.traceparent = traceparent;
     ctx.set('X-Request-Id', requestId);
@@ -33,6 +37,11 @@ export function observe({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Mid
         },
         'request',
       );
+      const { route, run, turn, caller } = ctx.state;
+      // Whoever asks for health does so all the time.
+      if (route !== undefined && PROBES.includes(route)) return;
+      const ids = { 'drover.request.id': requestId, 'drover.run.id': run, 'drover.turn.id': turn };
+      span?.end({ route, status: ctx.status, attributes: { ...ids, 'drover.tenant.id': caller?.tenantId } });
     });
     await next();
     const labels = { method: ctx.method, route: ctx.state.route ?? UNMATCHED, status: String(ctx.status) };
@@ -46,10 +55,7 @@ function readRequestId(given: string): string {
 
 /** Continues a valid W3C `traceparent` with a new span, else starts a sampled trace. */
 export function continueTrace(given: string): string {
-  const [, version, trace, span, flags, rest] =
-    /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(given) ?? [];
-  const valid = trace !== undefined && version !== 'ff' && !(version === '00' && rest !== undefined);
-  const usable = valid && !/^0+$/.test(trace) && !/^0+$/.test(span ?? '');
-  const newSpan = newRandomId(8);
-  return usable ? `00-${trace}-${newSpan}-${flags ?? '01'}` : `00-${newRandomId(16)}-${newSpan}-01`;
+  const parent = parseTraceparent(given);
+  const spanId = newRandomId(8);
+  return formatTraceparent(parent ? { ...parent, spanId } : { traceId: newRandomId(16), spanId, flags: '01' });
 }

@@ -25,6 +25,7 @@ import { createSharedReads } from '../run-log/shared-reads.ts';
 import { createPositionWatch } from '../run-log/watch-positions.ts';
 import { createBudgetCache } from '../budgets/budget-cache.ts';
 import { createMetrics } from '../metrics.ts';
+import type { Traces } from '../traces.ts';
 import { limitRate, openQueueBackend } from '../../jobs/backend.ts';
 import { createFairOrder } from '../../jobs/fair-order.ts';
 import { createOutbox } from '../../jobs/outbox.ts';
@@ -112,6 +113,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   // Other databases keep commits on a server, whatever happens to the connections.
   closers.add('database', () => db.close(), { holdsData: embedded, graceMs: embedded ? FLUSH_MS : 0 });
   const { apiKey, keyring } = await prepareDatabase(config, db, signal);
+  const traces = await openTracesIfAsked(config, { db, log, closers });
   signal.throwIfAborted();
   // A bus that is away would report an error with every batch.
   const onBusError = limitRate((error, source) => log.warn({ err: error, source }, 'bus error'));
@@ -140,11 +142,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const memoryUses = createMemoryUses({ db, log });
   closers.add('uses of memories', () => memoryUses.close());
   const fileStore = await openStore(config, { closers, log });
-  const fileCache = new LRUCache<string, string>({
-    maxSize: LIMITS.fileCacheChars,
-    sizeCalculation: (content) => Math.max(1, content.length),
-    ttl: LIMITS.fileCacheSeconds * 1000,
-  });
+  const fileCache = createFileCache();
   signal.throwIfAborted();
   const models = createModels(config);
   const embeddings = createEmbeddings(config);
@@ -161,11 +159,32 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
     fragmentWriters: createOneByOne(),
     memoryUses,
     metrics: createMetrics(),
+    traces,
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };
   const context: Context = { config, log, clock, ...parts, ...engine };
   return { context, apiKey, closers, broken, close: () => closers.close() };
 }
+
+/** A process that exports nothing loads nothing of it. */
+async function openTracesIfAsked(
+  { traces: settings }: Config,
+  { closers, ...parts }: { db: Database } & Pick<Opening, 'log' | 'closers'>,
+): Promise<Traces | undefined> {
+  if (!settings) return undefined;
+  const { openTraces } = await import('../trace-export/open-traces.ts');
+  const traces = await openTraces(settings, parts);
+  // All that commits is closed before it, and the database after it.
+  closers.add('traces', () => traces.close());
+  return traces;
+}
+
+const createFileCache = () =>
+  new LRUCache<string, string>({
+    maxSize: LIMITS.fileCacheChars,
+    sizeCalculation: (content) => Math.max(1, content.length),
+    ttl: LIMITS.fileCacheSeconds * 1000,
+  });
 
 /** Without an image PGlite makes its own database: slower, with the same result. */
 async function openData(

@@ -67,9 +67,8 @@ const SOUND_KEY_CHARS = 16;
 function warnOfSettings({ config, log }: Platform['context']): void {
   for (const variable of config.unreadVariables)
     log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
-  const variables = config.exporterVariables;
-  if (variables.length > 0)
-    log.warn({ variables }, 'Drover exports no traces; `traceparent` is taken, kept and handed on');
+  for (const [variable, reason] of Object.entries(config.unheeded))
+    log.warn({ variable, reason }, 'this variable asks OpenTelemetry for what Drover does not do');
   const keys = { DROVER_SECRET_KEY: config.secretKeys, DROVER_API_KEY: [config.apiKey ?? []].flat() };
   for (const [variable, values] of Object.entries(keys)) {
     if (values.some((key) => key.length < SOUND_KEY_CHARS))

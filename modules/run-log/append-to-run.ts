@@ -121,7 +121,11 @@ export function announceAppended(
   context: RunLogContext,
   { runId, seq, fence, outbox, run, events = [] }: Announcement,
 ): void {
-  if (run) reportEvents(context, { tenantId: run.tenant_id, runId, agentId: run.agent_id }, events);
+  if (run) {
+    const tenantId = run.tenant_id;
+    reportEvents(context, { tenantId, runId, agentId: run.agent_id }, events);
+    context.traces?.committed({ tenantId, runId, seq, events });
+  }
   if (outbox.length > 0) void context.outbox.send(runId, { seq, fence }, outbox);
   context.bus.publish({ subject: runId, kind: 'advanced', seq });
 }

@@ -4,6 +4,7 @@
  */
 import { INTERRUPTED, settleAttempt, type AttemptRules, type Settlement } from '../../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
+import { underCall } from '../../core/trace-context.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { LedgerCall } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
@@ -82,7 +83,7 @@ interface CalledBy {
 
 /** Makes the next attempt of a call. Failures of the tool are data. */
 export async function attempt(
-  context: Pick<Context, 'tools' | 'bus' | 'db' | 'fileStore' | 'log'>,
+  context: Pick<Context, 'tools' | 'bus' | 'db' | 'fileStore' | 'log' | 'traces'>,
   by: CalledBy,
   committer: Committer,
 ): Promise<Attempted> {
@@ -112,7 +113,7 @@ export async function attempt(
 }
 
 function execute(
-  context: Pick<Context, 'tools' | 'bus'>,
+  context: Pick<Context, 'tools' | 'bus' | 'traces'>,
   { tenantId, runId, traceparent }: CalledBy,
   { claim, held }: { claim: ClaimedCall; held: HeldClaim },
 ): Promise<ToolOutcome> {
@@ -125,7 +126,7 @@ function execute(
     attempt: number,
     arguments: call.arguments,
     timeoutMs: tool.execution.timeout_ms,
-    traceparent,
+    traceparent: context.traces ? underCall(traceparent, call.id) : traceparent,
     onProgress: reportProgress(context.bus, { subject: runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
     maySend: held.maySend,
     ...(call.remote && { remote: call.remote }),

@@ -29,7 +29,7 @@ export function nextTurn({ tenantId, runId, input, requestedBy, traceparent }: N
       type: 'turn.started',
       actor: 'user',
       turn_id: turnId,
-      payload: { number: run.turn_count + 1, input, requested_by: requestedBy },
+      payload: { number: run.turn_count + 1, input, requested_by: requestedBy, ...(traceparent && { traceparent }) },
     };
     return { events: [started], outbox };
   };

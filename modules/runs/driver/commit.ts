@@ -228,6 +228,13 @@ interface Committed {
 function committed(drive: Drive, change: RunChange, result: Committed): void {
   const { rateLimiter, events } = drive.log.pending;
   reportEvents(drive.context, reportedRun(drive), events);
+  // The events that create a run finish nothing, but they count.
+  drive.context.traces?.committed({
+    tenantId: drive.tenantId,
+    runId: drive.run.id,
+    seq: result.seq,
+    events: [...(drive.uncommitted.initialCommit?.events ?? []), ...events],
+  });
   // A commit that was found in the log has no reading of the rate limiter, which is read separately then.
   if (rateLimiter && result.back_off_ms !== undefined) {
     drive.step.backOff = { rateLimiter, waitMs: result.back_off_ms };

@@ -69,7 +69,7 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
     },
     mayRaiseAutonomy: false,
     child: { parent: run, taskId: id, attempt: 0 },
-    traceparent: run.traceparent ?? undefined,
+    traceparent: delegation.traceparent ?? run.traceparent ?? undefined,
   });
   const { agentId: agent_id, reason, score } = worker;
   await noteAssigned(tx, agent_id);

@@ -205,7 +205,9 @@ describe('the life of a process', () => {
       ...services.env,
       PORT: '0',
       DROVER_QUEUE_PREFX: 'misspelt',
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4317',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+      OTEL_METRICS_EXPORTER: 'otlp',
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=c4nary',
       DROVER_SECRET_KEY: 'short',
       DROVER_API_KEY: 'x',
@@ -215,9 +217,8 @@ describe('the life of a process', () => {
     child.kill('SIGTERM');
     assert.deepEqual(await exited, [0, null]);
     assert.match(output.out, /"variable":"DROVER_QUEUE_PREFX"/);
-    const exporters = '"variables":["OTEL_EXPORTER_OTLP_ENDPOINT","OTEL_EXPORTER_OTLP_HEADERS"]';
-    assert.equal(output.out.split(exporters).length, 2);
-    assert.match(output.out, /Drover exports no traces; `traceparent` is taken, kept and handed on/);
+    for (const variable of ['OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_METRICS_EXPORTER'])
+      assert.equal(output.out.split(`"variable":"${variable}","reason":"`).length, 2, variable);
     assert.ok(!output.out.includes('c4nary'));
     for (const variable of ['DROVER_SECRET_KEY', 'DROVER_API_KEY'])
       assert.match(output.out, new RegExp(`"variable":"${variable}","msg":"a key of less than 16 characters`));

@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { startCollector, type Collector, type SeenSpan } from '../../support/collector.ts';
+import { startServer, type LocalServer } from '../../support/echo-server.ts';
+import { startScriptedService, type ScriptedService } from '../../support/service.ts';
+import { waitUntil } from '../../support/wait-until.ts';
+
+const [INTERNAL, SERVER, CLIENT] = [1, 2, 3];
+const ERROR = 2;
+
+interface RunShown {
+  status: string;
+  waiting_for?: { type: string } | null;
+}
+
+describe('The spans of a run', () => {
+  let collector: Collector;
+  let service: ScriptedService;
+  let server: LocalServer;
+  before(async () => {
+    collector = await startCollector();
+    server = await startServer((_request, response) => response.end('{"paid":true}'));
+    service = await startScriptedService({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
+    const tool = { name: 'pay', description: 'Pays.', transport: { type: 'http', endpoint: server.url } };
+    await post('/v1/tools', { ...tool, risk_level: 'WRITE_LOW_RISK' });
+    await post('/v1/tools', { ...tool, name: 'buy', risk_level: 'WRITE_HIGH_RISK' });
+  });
+  after(async () => {
+    await service.close();
+    await server.close();
+    await collector.close();
+  });
+
+  const post = async (path: string, body: unknown, headers: Record<string, string> = {}) => {
+    const { json, status, text } = await service.call('POST', path, { body, headers });
+    assert.ok(status < 300, text);
+    return json;
+  };
+  /** A caller's trace: its id, the id of the caller's span, and the header. */
+  const newTrace = (flags = '01') => {
+    const [trace, span] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
+    return { trace, span, headers: { traceparent: `00-${trace}-${span}-${flags}` } };
+  };
+  const start = async (agent: string, message: string, headers = {}): Promise<string> =>
+    (await post(`/v1/agents/${agent}/runs`, { input: { message } }, headers)).run_id;
+  const untilRun = async (run: string, is: (state: RunShown) => boolean) => {
+    await waitUntil('the run is there', async () => is((await service.call('GET', `/v1/runs/${run}`)).json));
+    await service.context.traces?.flush();
+  };
+  const ended = (run: string) => untilRun(run, ({ status }) => ['completed', 'failed', 'cancelled'].includes(status));
+  const spansOf = (run: string) => collector.spans.filter(({ attributes }) => attributes['drover.run.id'] === run);
+  const only = (run: string, name: RegExp): SeenSpan => {
+    const found = spansOf(run).filter((span) => span.kind !== SERVER && name.test(span.name));
+    assert.equal(
+      found.length,
+      1,
+      `${name} among ${spansOf(run)
+        .map((span) => span.name)
+        .join(', ')}`,
+    );
+    return found[0] as SeenSpan;
+  };
+
+  it('are in the trace of its caller: the request, the turn, and the model and tool calls within', async () => {
+    const agent = await service.newAgent(['pay'], { name: 'payer' });
+    const { trace, span, headers } = newTrace();
+    const run = await start(agent, 'call pay {"amount": 7} | say it is paid', headers);
+    await ended(run);
+    const request = await collector.span('the request', ({ kind, traceId }) => kind === SERVER && traceId === trace);
+    assert.equal(request.parentSpanId, span);
+    assert.equal(request.name, 'POST /v1/agents/:id/runs');
+    const turn = only(run, /^invoke_agent payer$/);
+    assert.deepEqual([turn.parentSpanId, turn.kind, turn.status], [request.spanId, INTERNAL, 0]);
+    const within = spansOf(run).filter(({ parentSpanId }) => parentSpanId === turn.spanId);
+    assert.deepEqual(within.map(({ name }) => name).toSorted(), [
+      'chat claude-sonnet-5',
+      'chat claude-sonnet-5',
+      'execute_tool pay',
+    ]);
+    for (const each of [turn, ...within]) {
+      assert.equal(each.traceId, trace);
+      assert.ok(each.startMs >= turn.startMs && each.startMs <= each.endMs && each.endMs <= turn.endMs, each.name);
+    }
+    assert.equal(new Set(within.map(({ spanId }) => spanId)).size, 3);
+    const [called] = server.seen.filter((seen) => seen.headers['x-drover-run-id'] === run);
+    const call = only(run, /^execute_tool/);
+    assert.equal(called?.headers['traceparent'], `00-${trace}-${call.spanId}-01`, 'the tool is under its call');
+  });
+
+  it('say in the words of the conventions who did what, and hold no content', async () => {
+    const agent = await service.newAgent(['pay'], { name: 'namer' });
+    const run = await start(agent, 'call pay {"note": "c4nary-argument"} | say c4nary-answer');
+    await ended(run);
+    const { json } = await service.call('GET', `/v1/runs/${run}`);
+    const common = {
+      'gen_ai.conversation.id': json.thread_id,
+      'gen_ai.agent.id': agent,
+      'gen_ai.agent.name': 'namer',
+      'drover.run.id': run,
+    };
+    const has = (span: SeenSpan, wanted: Record<string, unknown>) =>
+      assert.deepEqual({ ...span.attributes, ...common, ...wanted }, span.attributes);
+    const [first, second] = spansOf(run).filter(({ name }) => name.startsWith('chat'));
+    assert.ok(first && second);
+    const chat = {
+      'gen_ai.operation.name': 'chat',
+      'gen_ai.provider.name': 'anthropic',
+      'gen_ai.request.model': 'claude-sonnet-5',
+      'gen_ai.response.model': 'claude-sonnet-5',
+      'gen_ai.usage.input_tokens': 10,
+      'gen_ai.usage.output_tokens': 5,
+    };
+    has(first, { ...chat, 'gen_ai.response.finish_reasons': ['tool_use'], 'drover.step': 1 });
+    has(second, { ...chat, 'gen_ai.response.finish_reasons': ['end_turn'], 'drover.step': 2 });
+    assert.equal(first.kind, CLIENT);
+    const call = only(run, /^execute_tool pay$/);
+    has(call, {
+      'gen_ai.operation.name': 'execute_tool',
+      'gen_ai.tool.name': 'pay',
+      'gen_ai.tool.type': 'function',
+    });
+    assert.match(String(call.attributes['gen_ai.tool.call.id']), /^toolu_/);
+    has(only(run, /^invoke_agent/), {
+      'gen_ai.operation.name': 'invoke_agent',
+      'gen_ai.agent.version': '1.0.0',
+      'gen_ai.usage.input_tokens': 20,
+      'gen_ai.usage.output_tokens': 10,
+      'drover.turn.number': 1,
+    });
+    assert.equal(first.resource['service.name'], 'drover');
+    assert.ok(!JSON.stringify(collector.spans).includes('c4nary'));
+  });
+
+  it('are those of a child under the call that delegates to it', async () => {
+    const helper = await service.newAgent([], { name: 'helper' });
+    const agent = await service.newAgent(['delegate'], { name: 'boss' });
+    const { trace, headers } = newTrace();
+    const order = JSON.stringify({ description: 'say found', agent: helper });
+    const run = await start(agent, `call delegate ${order} | say told`, headers);
+    await ended(run);
+    const call = only(run, /^execute_tool delegate$/);
+    const child = await collector.span('the child', ({ name }) => name === 'invoke_agent helper');
+    assert.deepEqual([child.parentSpanId, child.traceId], [call.spanId, trace]);
+    assert.equal(child.attributes['drover.parent_run.id'], run);
+    assert.ok(child.startMs >= call.startMs && child.endMs <= call.endMs);
+  });
+
+  it('are told while a person is waited for, once, and so is the wait', async () => {
+    const agent = await service.newAgent(['buy']);
+    const run = await start(agent, 'call buy {} | say bought');
+    await untilRun(run, ({ waiting_for }) => waiting_for?.type === 'approval');
+    assert.deepEqual(
+      spansOf(run).flatMap(({ kind, name }) => (kind === SERVER ? [] : [name])),
+      ['chat claude-sonnet-5'],
+    );
+    const { json } = await service.call('GET', `/v1/approvals?run_id=${run}`);
+    await post(`/v1/approvals/${json.approvals[0].id}`, { decision: 'approve' });
+    await ended(run);
+    const wait = only(run, /^await_approval buy$/);
+    assert.equal(wait.attributes['drover.approval.outcome'], 'granted');
+    assert.equal(wait.parentSpanId, only(run, /^invoke_agent/).spanId);
+    assert.ok(only(run, /^execute_tool buy$/).startMs >= wait.endMs, 'a call begins with its attempt');
+    assert.equal(spansOf(run).filter(({ name }) => name.startsWith('chat')).length, 2);
+  });
+
+  it('of a later turn are in the trace of the request that has begun it', async () => {
+    const agent = await service.newAgent([]);
+    const [first, second] = [newTrace(), newTrace()];
+    const body = { input: { message: 'say one' }, config: { keep_open: true } };
+    const { run_id: run } = await post(`/v1/agents/${agent}/runs`, body, first.headers);
+    await untilRun(run, ({ status }) => status === 'awaiting_human');
+    await post(`/v1/runs/${run}/turns`, { input: { message: 'say two' } }, second.headers);
+    await waitUntil('both are told', async () => {
+      await service.context.traces?.flush();
+      return spansOf(run).filter(({ name }) => name.startsWith('invoke_agent')).length === 2;
+    });
+    const turns = spansOf(run).filter(({ name }) => name.startsWith('invoke_agent'));
+    assert.deepEqual(
+      turns.map(({ traceId, attributes }) => [traceId, attributes['drover.turn.number']]),
+      [
+        [first.trace, 1],
+        [second.trace, 2],
+      ],
+    );
+  });
+
+  it('are not exported where the caller samples none', async () => {
+    const agent = await service.newAgent([]);
+    const { trace, headers } = newTrace('00');
+    const run = await start(agent, 'say unseen', headers);
+    await ended(run);
+    assert.deepEqual(
+      collector.spans.filter(({ traceId }) => traceId === trace),
+      [],
+    );
+  });
+
+  it('have the code of what has failed, and no words of it', async () => {
+    const llm_config = { max_retries: 1, base_delay: 0.01 };
+    const patient = await service.newAgent([], { llm_config });
+    const repeated = await start(patient, 'break say again');
+    await ended(repeated);
+    assert.deepEqual(
+      only(repeated, /^chat/).events.map(({ name, attributes }) => [name, attributes['error.type']]),
+      [['drover.model.retried', 'unavailable']],
+    );
+    const settings = { llm_config: { max_retries: 0 }, execution_config: { provider_outage_seconds: 0 } };
+    const run = await start(await service.newAgent([], settings), 'break say c4nary-never');
+    await ended(run);
+    const [chat, turn] = [only(run, /^chat/), only(run, /^invoke_agent/)];
+    assert.deepEqual([chat.status, turn.status], [ERROR, ERROR]);
+    assert.equal(chat.attributes['error.type'], 'unavailable');
+    assert.equal(turn.attributes['error.type'], 'provider_unavailable');
+    assert.ok(!JSON.stringify(collector.spans).includes('c4nary'));
+  });
+});

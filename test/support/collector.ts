@@ -27,7 +27,7 @@ export interface Collector {
   spans: SeenSpan[];
   requests: { path: string; headers: Record<string, unknown>; bytes: number }[];
   /** What it answers from now on; 200 at first. */
-  answers: (status: number) => void;
+  answers: (status: number | 'nothing') => void;
   /** Waits for a span that meets the condition. */
   span: (what: string, isIt: (span: SeenSpan) => boolean) => Promise<SeenSpan>;
   close: () => Promise<void>;
@@ -36,7 +36,7 @@ export interface Collector {
 export async function startCollector(port = 0): Promise<Collector> {
   const spans: SeenSpan[] = [];
   const requests: Collector['requests'] = [];
-  let status = 200;
+  let status: number | 'nothing' = 200;
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -47,6 +47,7 @@ export async function startCollector(port = 0): Promise<Collector> {
       const isJson = request.headers['content-type'] === 'application/json';
       if (status === 200)
         spans.push(...(isJson ? spansOfJson(JSON.parse(body.toString()) as Json) : spansOfProtobuf(body)));
+      if (status === 'nothing') return;
       response.writeHead(status, { 'content-type': request.headers['content-type'] ?? '' }).end();
     });
   });

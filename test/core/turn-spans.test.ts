@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { RunEvent } from '../../core/events.ts';
+import type { TracedRun } from '../../core/spans/attributes.ts';
+import { isTold, spansOf, TRACED_TYPES } from '../../core/spans/turn-spans.ts';
+import { fixedId } from '../../core/ids.ts';
+import { parseTraceparent, spanIdOf, underCall } from '../../core/trace-context.ts';
+import { RUN_ID, simulate } from '../support/simulated-driver.ts';
+
+const RUN: TracedRun = {
+  id: RUN_ID,
+  tenant_id: fixedId('tenant'),
+  agent_id: fixedId('agent'),
+  agent_version: '1.0.0',
+  agent_name: 'simulated',
+  thread_id: fixedId('thread'),
+  kind: 'agent',
+  root_run_id: RUN_ID,
+  traceparent: null,
+  parent_run_id: null,
+  parent_task_id: null,
+  parent_kind: null,
+  parent_turn_id: null,
+};
+const LIMITS = { maxSteps: 5, turnTimeoutMs: 60_000, onUnknown: 'ask' as const };
+
+/** Logs of up to three turns, an event a second. */
+const logs = fc.tuple(fc.array(fc.nat(49), { maxLength: 60 }), fc.boolean()).map(([tape, keepOpen]) =>
+  simulate(tape, LIMITS, keepOpen).events.map((event) => ({
+    ...event,
+    occurred_at: new Date(1_800_000_000_000 + event.seq * 1000).toISOString(),
+  })),
+);
+
+/** What the commits that end at these positions tell. */
+function toldBy(events: readonly RunEvent[], ends: readonly number[]) {
+  return ends.flatMap((end, index) => {
+    const after = ends[index - 1] ?? 0;
+    const committed = events.filter(({ seq }) => seq > after && seq <= end);
+    const turns = new Set(committed.filter(isTold).map((event) => event.turn_id));
+    return [...turns].flatMap((turnId) => {
+      const ofTurn = events.filter(
+        ({ seq, type, turn_id }) => seq <= end && turn_id === turnId && TRACED_TYPES.includes(type),
+      );
+      return spansOf(RUN, ofTurn, after) ?? [];
+    });
+  });
+}
+
+const idsIn = (told: ReturnType<typeof toldBy>) =>
+  told.flatMap(({ finished, turn }) => [...finished, ...(turn.isOpen ? [] : [turn])]).map(({ id }) => id);
+
+describe('The spans of a turn', () => {
+  it('are told once each, however its log was committed', () => {
+    fc.assert(
+      fc.property(logs, fc.infiniteStream(fc.integer({ min: 1, max: 9 })), (events, sizes) => {
+        const last = events.at(-1)?.seq ?? 0;
+        const ends: number[] = [];
+        for (let at = 0; at < last;) {
+          at = Math.min(last, at + (sizes.next().value ?? 1));
+          ends.push(at);
+        }
+        const [inPieces, each] = [
+          toldBy(events, ends),
+          toldBy(
+            events,
+            Array.from({ length: last }, (_, n) => n + 1),
+          ),
+        ];
+        const ids = idsIn(inPieces);
+        assert.equal(new Set(ids).size, ids.length);
+        assert.deepEqual(ids.toSorted(), idsIn(each).toSorted());
+      }),
+    );
+  });
+
+  it('have one for each model call that was answered or failed, and each tool call that has ended', () => {
+    fc.assert(
+      fc.property(logs, (events) => {
+        const ends = events.filter(({ type }) => /^turn\.(completed|failed|interrupted)$/.test(type));
+        const told = new Set(
+          idsIn(
+            toldBy(
+              events,
+              events.map(({ seq }) => seq),
+            ),
+          ),
+        );
+        for (const end of ends) {
+          assert.ok(told.has(spanIdOf(end.turn_id ?? '')));
+          for (const event of events.filter(({ turn_id, seq }) => turn_id === end.turn_id && seq < end.seq)) {
+            if (/^model\.(responded|failed)$/.test(event.type)) assert.ok(told.has(spanIdOf(`${RUN_ID} ${event.seq}`)));
+            if (event.type === 'tool.requested') assert.ok(told.has(spanIdOf(event.payload.tool_call_id)));
+          }
+        }
+      }),
+    );
+  });
+
+  it('lie within their turn, and begin before they end', () => {
+    fc.assert(
+      fc.property(logs, (events) => {
+        for (const { turn, finished } of toldBy(events, [events.at(-1)?.seq ?? 0])) {
+          if (turn.isOpen) continue;
+          for (const span of finished) {
+            assert.ok(
+              turn.startMs <= span.startMs && span.startMs <= span.endMs && span.endMs <= turn.endMs,
+              span.name,
+            );
+          }
+        }
+      }),
+    );
+  });
+
+  it('begin a trace of their tree where the run has none', () => {
+    const [told] = toldBy(simulate([], LIMITS, false).events, [1000]);
+    assert.deepEqual(told?.parent, { traceId: RUN_ID.replaceAll('-', ''), flags: '01' });
+  });
+});
+
+describe('A traceparent', () => {
+  const given = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
+
+  it('is taken apart if it is valid', () => {
+    assert.deepEqual(parseTraceparent(given), { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), flags: '01' });
+    assert.ok(parseTraceparent(`${given.replace('00-', 'cc-')}-more`), 'a later version may have more');
+    const wrong = ['', `${given}-more`, given.replace('00-', 'ff-'), given.replaceAll('b', '0'), given.toUpperCase()];
+    for (const each of wrong) assert.equal(parseTraceparent(each), undefined, each);
+  });
+
+  it('names the span of a call to whoever works for it, and stays as it is otherwise', () => {
+    assert.equal(underCall(given, 'call'), `00-${'a'.repeat(32)}-${spanIdOf('call')}-01`);
+    assert.equal(underCall(undefined, 'call'), undefined);
+    assert.equal(underCall('other', 'call'), 'other');
+  });
+});

@@ -100,16 +100,16 @@ export function attributesOfUsage(usage: TokenUsage): SpanAttributes {
   };
 }
 
-/** Of the span of a tool call. `toolUseId`: the model's id of it. */
+/** Of the span of a tool call. `name`: null if there is no such tool; `toolUseId`: the model's id of it. */
 export function attributesOfCall(call: {
   id: string;
-  name: string;
+  name: string | null;
   toolUseId: string;
   attempt: number | undefined;
 }): SpanAttributes {
   return {
     'gen_ai.operation.name': 'execute_tool',
-    'gen_ai.tool.name': call.name,
+    'gen_ai.tool.name': call.name ?? undefined,
     'gen_ai.tool.type': 'function',
     'gen_ai.tool.call.id': call.toolUseId,
     'drover.tool_call.id': call.id,

@@ -193,12 +193,14 @@ function endCall(
   { event, error }: { event: RunEvent; error?: string | undefined },
 ): void {
   reading.calls.delete(call.id);
+  // A model has made the name up.
+  const name = error === 'unknown_tool' ? null : call.name;
   finish(reading, event, {
     id: spanIdOf(call.id),
-    name: nameOf('execute_tool', call.name),
+    name: nameOf('execute_tool', name),
     kind: 'internal',
     startMs: call.startedMs ?? call.sinceMs,
-    attributes: attributesOfCall({ ...call, attempt: call.attempt }),
+    attributes: attributesOfCall({ ...call, name, attempt: call.attempt }),
     error,
   });
 }

@@ -139,6 +139,10 @@ function tellTurns(
   let last: Promise<unknown> = Promise.resolve();
   let waiting = 0;
   let isFailing = false;
+  const complain = (about: Record<string, unknown>) => {
+    if (!isFailing) log.warn(about, 'spans are not read');
+    isFailing = true;
+  };
   const look = async ({ tenantId, runId, seq, turnId, after }: CommittedTurn) => {
     try {
       const wanted = { runId, turnId, seq, types: TRACED_TYPES };
@@ -148,16 +152,18 @@ function tellTurns(
       isFailing = false;
     } catch (error) {
       // A newer build tells its own turns.
-      if (!isFailing && !(error instanceof UnknownEventError))
-        log.warn({ err: error, run: runId }, 'spans were not read');
-      isFailing = true;
+      if (!(error instanceof UnknownEventError)) complain({ err: error, run: runId });
     }
   };
   return {
     committed({ events, ...commit }) {
       const after = commit.seq - events.length;
       for (const turnId of new Set(events.filter(isTold).map((event) => event.turn_id))) {
-        if (turnId === undefined || waiting >= LIMITS.tracedTurns) continue;
+        if (turnId === undefined) continue;
+        if (waiting >= LIMITS.tracedTurns) {
+          complain({ waiting });
+          continue;
+        }
         waiting += 1;
         last = last.then(() => look({ ...commit, turnId, after })).finally(() => (waiting -= 1));
       }

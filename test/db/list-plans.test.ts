@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { EVENT_TYPES } from '../../core/events.ts';
+import { TRACED_TYPES } from '../../core/spans/turn-spans.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findDeprecatedAgent, listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
@@ -40,6 +41,7 @@ import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { listEffectsOfTasks, tokensOfTask } from '../../db/task-effects.ts';
 import { listFittingTasks } from '../../db/fitting-tasks.ts';
+import { readTracedTurn } from '../../db/traced-turns.ts';
 import { listLastTurns, listTurns } from '../../db/turns.ts';
 import { readKeptSignalBytes } from '../../db/signals.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -74,6 +76,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   const workspace = newId();
   let testDatabase: TestDatabase;
   let agent: string;
+  const tracedTurn = () => ({ runId: agent, turnId: middle, seq: 9, types: TRACED_TYPES });
 
   before(async () => {
     testDatabase = await openTestDatabase(DOMAIN_MODE);
@@ -225,6 +228,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),
     'threads that get their titles': (tx) => setTitles(tx, [{ thread: agent, title: 't' }]),
     'a turn that is learnt from': (tx) => findDueExtraction(tx, agent),
+    'spans of a turn': (tx) => readTracedTurn(tx, tracedTurn()),
     'keys, first page': (tx) => listApiKeys(tx, { limit }),
     'keys, a later page': (tx) => listApiKeys(tx, { before: middle, limit }),
   };
@@ -274,6 +278,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       'what is sent of a conversation': (tx: Tx) => findContextAt(tx, agent, 5),
       'memories that were given': (tx: Tx) => findGivenMemories(tx, agent, { turn_id: middle, seq: 5 }),
       'how much was sent': (tx: Tx) => findLengthSent(tx, agent, { seq: 5, payload: { length: 1 } }),
+      'spans of a turn': (tx: Tx) => readTracedTurn(tx, tracedTurn()),
       'a page of events': (tx: Tx) => readEvents(tx, { runId: agent, after: 5, limit: 3 }),
     };
     for (const [what, read] of Object.entries(reads)) {

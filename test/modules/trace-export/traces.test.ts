@@ -145,6 +145,30 @@ describe('The spans of a run', () => {
     assert.ok(child.startMs >= call.startMs && child.endMs <= call.endMs);
   });
 
+  it('are those of subtasks under their workflow', async () => {
+    const agent = await service.newAgent([], { name: 'worker' });
+    const { trace, headers } = newTrace();
+    const definition = { subtasks: [{ id: 'a', description: 'say part' }] };
+    const work = { name: 'w', agent_id: agent, input: { user_query: 'q' }, definition };
+    const { run_id: run } = await post('/v1/workflows', work, headers);
+    await ended(run);
+    const flow = only(run, /^invoke_workflow worker$/);
+    assert.equal(flow.traceId, trace);
+    const isSubtask = ({ name, parentSpanId }: SeenSpan) =>
+      name === 'invoke_agent worker' && parentSpanId === flow.spanId;
+    const child = await collector.span('the subtask', isSubtask);
+    assert.deepEqual([child.traceId, child.attributes['drover.parent_run.id']], [trace, run]);
+  });
+
+  it('do not name a tool that a model has made up', async () => {
+    const agent = await service.newAgent(['pay']);
+    const run = await start(agent, 'call c4nary-tool {} | say sorry');
+    await ended(run);
+    const call = only(run, /^execute_tool$/);
+    assert.deepEqual([call.attributes['error.type'], call.status], ['unknown_tool', ERROR]);
+    assert.ok(!JSON.stringify(spansOf(run)).includes('c4nary'));
+  });
+
   it('are told while a person is waited for, once, and so is the wait', async () => {
     const agent = await service.newAgent(['buy']);
     const run = await start(agent, 'call buy {} | say bought');

@@ -64,7 +64,9 @@ function readProtocol(env: Environment): { variable: string; protocol: Protocol 
 
 function readUrl(env: Environment): string | undefined {
   const own = readHttpUrl(env, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
-  return own ?? readHttpUrl(env, 'OTEL_EXPORTER_OTLP_ENDPOINT')?.replace(/\/*$/, '/v1/traces');
+  // Looked at in any case: the exporter would log one that is no address.
+  const common = readHttpUrl(env, 'OTEL_EXPORTER_OTLP_ENDPOINT');
+  return own ?? common?.replace(/\/*$/, '/v1/traces');
 }
 
 const isOneOf = <T extends string>(known: readonly T[], name: string): name is T =>

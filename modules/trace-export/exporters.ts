@@ -23,11 +23,12 @@ export async function openExporters(
 function intoLog(log: Logger): SpanExporter {
   return {
     export(spans, done) {
-      for (const { name, kind, attributes, status, startTime, endTime, parentSpanContext, ...span } of spans) {
+      for (const span of spans) {
+        const { name, kind, attributes, status, startTime, endTime, parentSpanContext: parent } = span;
         const { traceId: trace_id, spanId: span_id } = span.spanContext();
         const times = { start: isoOf(startTime), end: isoOf(endTime) };
-        const about = { trace_id, span_id, parent_span_id: parentSpanContext?.spanId, kind, ...times };
-        log.info({ ...about, name, attributes, status: status.code }, 'span');
+        const about = { trace_id, span_id, parent_span_id: parent?.spanId, kind, status: status.code, ...times };
+        log.info({ name, ...about, attributes }, 'span');
       }
       done({ code: ExportResultCode.SUCCESS });
     },

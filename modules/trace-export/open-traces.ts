@@ -1,5 +1,14 @@
 /** Exports spans with OpenTelemetry's SDK. Loaded by no process but one that does: see `modules/platform/open-platform.ts`. */
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Context, type SpanOptions } from '@opentelemetry/api';
+import {
+  diag,
+  DiagLogLevel,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Context,
+  type SpanOptions,
+} from '@opentelemetry/api';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from 'pino';
@@ -22,7 +31,7 @@ const CLOSE_MS = 2000;
 
 /** Opens the exporters. What they cannot take is dropped: nothing here makes a run wait. */
 export async function openTraces(settings: TraceSettings, { db, log }: { db: Database; log: Logger }): Promise<Traces> {
-  const { begin, provider } = createTracer(await openExporters(settings, log));
+  const { begin, provider } = await tellingMistakes(log, async () => createTracer(await openExporters(settings, log)));
   const turns = tellTurns({ db, log }, (spans) => exportTurn(begin, spans));
   const flush = async () => {
     await turns.told();
@@ -39,6 +48,18 @@ export async function openTraces(settings: TraceSettings, { db, log }: { db: Dat
       );
     },
   };
+}
+
+/** Logs what the packages find wrong with their variables, and nothing of what they say later: each lost batch, for one. */
+async function tellingMistakes<T>(log: Logger, open: () => Promise<T>): Promise<T> {
+  const warn = (problem: string) => log.warn({ problem }, 'a variable of OpenTelemetry is not as expected');
+  const ignore = () => undefined;
+  diag.setLogger({ error: warn, warn, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
+  try {
+    return await open();
+  } finally {
+    diag.disable();
+  }
 }
 
 /** Begins a span under ids that are known beforehand. */

@@ -43,9 +43,12 @@ describe('The settings of traces', () => {
   });
 
   it('refuse an address that is none, and do not repeat it', () => {
-    assert.throws(
-      () => tracesOf({ OTEL_EXPORTER_OTLP_ENDPOINT: 'user:c4nary@c:4318' }),
-      (error: unknown) => error instanceof ConfigError && !error.message.includes('c4nary'),
-    );
+    const wrong = { OTEL_EXPORTER_OTLP_ENDPOINT: 'user:c4nary@c:4318' };
+    for (const env of [wrong, { ...wrong, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://t' }]) {
+      assert.throws(
+        () => tracesOf(env),
+        (error: unknown) => error instanceof ConfigError && !error.message.includes('c4nary'),
+      );
+    }
   });
 });

@@ -238,3 +238,21 @@ describe('The spans of a run', () => {
     assert.ok(!JSON.stringify(collector.spans).includes('c4nary'));
   });
 });
+
+describe('Spans for the console', () => {
+  it('are lines of the log', async () => {
+    const service = await startScriptedService({ env: { OTEL_TRACES_EXPORTER: 'console' } });
+    const agent = await service.newAgent([], { name: 'speaker' });
+    const body = { input: { message: 'say hello' } };
+    assert.equal((await service.call('POST', `/v1/agents/${agent}/runs`, { body })).status, 202);
+    const spans = () => service.log.filter(({ msg }) => msg === 'span');
+    await waitUntil('the turn is told', async () => {
+      await service.context.traces?.flush();
+      return spans().some(({ name }) => name === 'invoke_agent speaker');
+    });
+    const chat = spans().find(({ name }) => name === 'chat claude-sonnet-5');
+    assert.match(String(chat?.['start']), /^\d{4}-\d\d-\d\dT.*Z$/);
+    assert.equal(chat?.['parent_span_id'], spans().find(({ name }) => name === 'invoke_agent speaker')?.['span_id']);
+    await service.close();
+  });
+});

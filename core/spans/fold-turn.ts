@@ -31,8 +31,8 @@ interface OpenCall {
   sinceMs: number;
   startedMs?: number;
   attempt?: number;
-  /** Set while its outcome is unknown. */
-  unknown?: { atMs: number; code: string };
+  /** Why its outcome is unknown, while it is. */
+  unknown?: string;
 }
 
 interface OpenApproval {
@@ -171,7 +171,7 @@ function readCall(reading: Reading, event: RunEvent): void {
       delete call.unknown;
       return;
     case 'tool.unknown':
-      call.unknown = { atMs, code: event.payload.error.code };
+      call.unknown = event.payload.error.code;
       return;
     case 'tool.succeeded':
       return endCall(reading, call, { event });
@@ -234,7 +234,7 @@ function readApproval(reading: Reading, event: ApprovalEvent): void {
 /** What is open then ends with the turn: nobody waits for it any more. */
 function endTurn(reading: Reading, event: RunEvent, error?: string): void {
   for (const call of reading.calls.values())
-    endCall(reading, call, { event, error: call.unknown?.code ?? error ?? 'interrupted' });
+    endCall(reading, call, { event, error: call.unknown ?? error ?? 'interrupted' });
   reading.ended = { atMs: msOf(event), ...(error !== undefined && { error }) };
 }
 

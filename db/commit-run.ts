@@ -202,7 +202,7 @@ export type ReservationChange =
   /** `fence`: of the claim that reserved, if another one has ended it. */
   | { step: number; settle: 'settled' | 'estimated'; tokens: number; cost_usd: string | null; fence?: number }
   /** `estimated`: at the reserved amounts. */
-  | { step: number; settle: 'estimated' | 'released' };
+  | { step: number; settle: 'estimated' | 'released'; fence?: number };
 
 interface Committed {
   ok: true;

@@ -127,7 +127,7 @@ export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer>
   const passed = passedSoftLimits(verdict.standings, drive.log.state.budget.warned);
   for (const standing of passed) warn(drive, standing);
   if (drive.log.state.budget.asked) {
-    releaseReservation(drive, 'released');
+    releaseReservation(drive);
     return 'decide';
   }
   const [by] = verdict.standings.toSorted((a, b) => shareSpent(b) - shareSpent(a));
@@ -188,13 +188,13 @@ export async function findExceededBudget(drive: BudgetedDrive): Promise<BudgetSt
   return usedUp;
 }
 
-/** Settles the reservation of a call without an answer: not made, or with unknown usage. */
-export function releaseReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
+/** Settles the reservation of a call without an answer, at what its attempts have cost; one of which nothing came is free. */
+export function releaseReservation(drive: BudgetedDrive): void {
   const reserved = drive.step.reservation;
   drive.step.reservation = null;
   if (!reserved?.call) return;
   const { inVain } = drive.step;
-  const settled = inVain ? ({ settle: 'estimated', ...inVain } as const) : { settle: as };
+  const settled = inVain ? ({ settle: 'estimated', ...inVain } as const) : ({ settle: 'released' } as const);
   drive.log.pending.reservations.push({ step: reserved.step, ...settled });
 }
 

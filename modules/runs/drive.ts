@@ -284,7 +284,7 @@ async function askModel(drive: Drive, ask: () => ReturnType<typeof makeModelCall
     return isPark(later) ? 'dormant' : 'yielded';
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    releaseReservation(drive, error.code === 'turn_timeout' ? 'estimated' : 'released');
+    releaseReservation(drive);
     failOpenTurn(drive, { code: error.code, message: error.message });
     return endTurn(drive);
   }

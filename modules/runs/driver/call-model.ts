@@ -64,7 +64,7 @@ export async function orLater(drive: Drive, act: () => Promise<void>): Promise<{
     return undefined;
   } catch (error) {
     if (!(error instanceof ThrottledError) && !(error instanceof ParkedError)) throw error;
-    releaseReservation(drive, 'released');
+    releaseReservation(drive);
     if (error instanceof ParkedError) return { park: error.park };
     // Jitter: waiting runs must not all go on the moment the rate limiter lets requests through.
     return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };

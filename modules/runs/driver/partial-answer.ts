@@ -5,7 +5,7 @@ import { checkEvent, type NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { INTERRUPTED } from '../../../core/model-call-state.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { commitRunIn } from '../../../db/commit-run.ts';
+import { commitRunIn, type ReservationChange } from '../../../db/commit-run.ts';
 import { findTurnRow } from '../../../db/turns.ts';
 import { addSpent, tokensOf, type Spent } from '../../budgets/hold-to-budget.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
@@ -18,24 +18,23 @@ export function partialText(partial: PartialAnswer | null): string | undefined {
 
 /**
  * Appends the partial answer and what was paid for it to the log of a run whose turn was cancelled or failed from outside,
- * after the end of that turn. Writes nothing if the turn goes on with another driver. Never throws: the turn has ended either
- * way.
+ * after the end of that turn, and settles what was set aside for it. Writes nothing if the turn goes on with another driver.
+ * Never throws: the turn has ended either way.
  */
 export async function keepPartialAnswer(drive: Drive): Promise<void> {
-  const { context, tenantId, run, fence } = drive;
+  const { context, tenantId, run } = drive;
   const { partial } = drive.uncommitted;
-  const events = partial ? lostEvents(drive, partial) : [];
-  if (!partial || events.length === 0) return;
-  const spent = spentBy(events);
-  // What ended the turn has raised the fence.
-  const reservations = spent && [{ step: partial.step, settle: 'estimated' as const, fence, ...spent }];
+  if (!partial) return;
+  const events = lostEvents(drive, partial);
+  const settlement = settlementOf(drive, partial, spentBy(events));
+  if (events.length === 0 && !settlement) return;
   try {
     const seq = await context.db.withTenant(tenantId, async (tx) => {
       const now = await lockRun(tx, run.id);
       const turn = await findTurnRow(tx, run.id, partial.turnId);
       if (!now || now.erased_at || !turn || !ENDED.includes(turn.status)) return undefined;
       const change = toRunChange(now, events.map(checkEvent));
-      const result = await commitRunIn(tx, { ...change, ...(reservations && { reservations }) });
+      const result = await commitRunIn(tx, { ...change, ...(settlement && { reservations: [settlement] }) });
       return result.ok ? result.seq : undefined;
     });
     if (seq !== undefined) context.bus.publish({ subject: run.id, kind: 'advanced', seq });
@@ -52,6 +51,17 @@ function lostEvents({ log }: Drive, partial: PartialAnswer): NewEvent[] {
   if (text === undefined && !paid?.usage) return retried;
   const failed = { model, error: ENDED_FIRST, ...paid, ...(text !== undefined && { partial: text }) };
   return [...retried, recordModelFailure({ turn: { id: turnId } }, step, failed)];
+}
+
+/** What is set aside for a call of which nothing had come is released. Of a call that is not known to have failed it stays. */
+function settlementOf(
+  { fence, step: { reservation } }: Drive,
+  { step, paid }: PartialAnswer,
+  spent: Spent | undefined,
+): ReservationChange | undefined {
+  // What ended the turn has raised the fence.
+  if (spent) return { step, settle: 'estimated', fence, ...spent };
+  return paid && reservation?.call ? { step, settle: 'released', fence } : undefined;
 }
 
 function spentBy(events: readonly NewEvent[]): Spent | undefined {

@@ -13,6 +13,7 @@ import { rebuildProjections } from '../../../modules/run-log/rebuild-projections
 import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import { cutOff } from '../../support/cut-off.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { approvalsOfRun, batchesOfRun, decisionsOfRun, pendingApprovals } from '../../support/queries/approvals.ts';
@@ -412,12 +413,14 @@ for (const mode of DOMAIN_MODES) {
       await soundNow();
     });
 
-    it('settle what a run that was cancelled in the middle of a call has left open', async () => {
+    it('settle at the estimate what a driver that is cut off has left open of a cancelled run', async () => {
       const stuck = door();
       engine.say(() => stuck.pass().then(() => END));
       const run = await start({ max_tokens: 100_000 });
-      const driving = engine.drive(run);
+      const driver = cutOff(engine, { leaseMs: engine.context.config.leaseMs });
+      const driving = engine.drive(run, driver.context);
       await stuck.reached;
+      driver.off();
       await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
       await driving;
       stuck.open();

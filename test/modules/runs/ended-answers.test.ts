@@ -1,8 +1,10 @@
 /** What is counted of an answer whose turn is ended before it is whole. */
 import assert from 'node:assert/strict';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
+import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { announceInterruption, interruptedTurn } from '../../../modules/runs/interrupt-turn.ts';
 import { door, openEngine, text, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { reservationsOfRun } from '../../support/queries/budgets.ts';
@@ -85,6 +87,81 @@ describe('An answer that is ended in its middle', () => {
       reserved.map(({ tokens }) => tokens),
       [tokens_in + tokens_out],
     );
+  });
+
+  describe('before anything of it has come', () => {
+    const BUDGET = { config: { keep_open: true, budget: { max_tokens: 100_000 } } };
+
+    /** Starts a run whose model hears the request and says nothing. */
+    const askInSilence = async (definition: Parameters<Engine['agent']>[0] = {}) => {
+      const silence = door();
+      engine.say(() => silence.pass().then(() => text('too late')));
+      const { run } = await engine.start(await engine.agent(definition), 'go', BUDGET);
+      const driving = engine.drive(run);
+      await silence.reached;
+      return { run, driving, silence };
+    };
+
+    const assertFree = async (run: string, reserved: [string, number][] = []) => {
+      const states = (await reservationsOfRun(engine, run)).map(({ state, tokens }) => [state, tokens]);
+      assert.deepEqual(states.slice(0, -1), reserved);
+      assert.equal(states.at(-1)?.[0], 'released');
+      const { tokens_in, tokens_out } = await storedRun(engine, run);
+      const counted = reserved.reduce((sum, [, tokens]) => sum + tokens, 0);
+      assert.equal(tokens_in + tokens_out, counted, 'budgets and sums count the same');
+      assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+    };
+
+    it('is free in budgets as in the sums where its run is cancelled', async () => {
+      const { run, driving, silence } = await askInSilence();
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      assert.equal(await driving, 'lost');
+      silence.open();
+      await assertFree(run);
+      assert.deepEqual(await attemptsOf(run), [], 'nor does the log tell of an answer');
+    });
+
+    it('is free where its turn is interrupted, and the run goes on', async () => {
+      const { run, driving, silence } = await askInSilence();
+      const interruption = { reason: 'interrupt' as const, error: { code: 'interrupted', message: 'Stop.' } };
+      const ref = { tenantId: engine.tenantId, runId: run };
+      const ended = await appendToRun(engine.context, ref, (row, tx) => interruptedTurn(tx, row, interruption));
+      assert.ok(ended);
+      announceInterruption(engine.context, ended);
+      assert.equal(await driving, 'lost');
+      silence.open();
+      assert.equal((await storedRun(engine, run)).status, 'awaiting_human');
+      await assertFree(run);
+    });
+
+    it('is free where the time of its turn is up', async () => {
+      const { run, driving, silence } = await askInSilence({ execution_config: { timeout_seconds: 1 } });
+      assert.equal(await driving, 'dormant');
+      silence.open();
+      const [failed] = (await engine.log(run)).filter((event) => event.type === 'turn.failed');
+      assert.equal(failed?.type === 'turn.failed' && failed.payload.error.code, 'turn_timeout');
+      await assertFree(run);
+    });
+
+    it('is free where an attempt before it was paid for, which counts alone', async () => {
+      const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5', base_delay: 0 } });
+      const usage = { input_tokens: PROMPT, output_tokens: 1 };
+      const silence = door();
+      engine.say(async (_, n) => {
+        if (n > 0) await silence.pass();
+        return { usage, ...text(LONG), error: { type: 'api_error', midStream: true } };
+      });
+      const { run } = await engine.start(agent, 'go', BUDGET);
+      assert.equal(await engine.drive(run), 'yielded');
+      const driving = engine.drive(run);
+      await silence.reached;
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      assert.equal(await driving, 'lost');
+      silence.open();
+      const { tokens_in, tokens_out } = await storedRun(engine, run);
+      assert.ok(tokens_in === PROMPT && tokens_out >= 400, `${tokens_in}, ${tokens_out}`);
+      await assertFree(run, [['estimated', tokens_in + tokens_out]]);
+    });
   });
 
   it('is paid for where it has no text yet, and none is shown', async () => {

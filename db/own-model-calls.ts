@@ -19,6 +19,7 @@ interface NewOwnCall {
   /** Amounts reserved; USD is null if the price is unknown. */
   tokens: number;
   cost: string | null;
+  leaseMs: number;
 }
 
 /** Sums of such calls by purpose: an `OwnUsageRow`. */
@@ -46,8 +47,8 @@ export const NO_AGENT = '00000000-0000-0000-0000-000000000000';
 export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
   await tx.query(
     `with call as (
-       insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open'))
+       insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state, lease_expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', clock_timestamp() + $15 * interval '1 ms'))
      insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, chain, state, tokens, cost_usd, created_at)
        values ($1, 0, 0, $2, $3, $10, $11, $14, 'open', $12, $13, clock_timestamp())`,
     [
@@ -65,7 +66,16 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
       call.tokens,
       call.cost,
       call.chain ?? null,
+      call.leaseMs,
     ],
+  );
+}
+
+/** Renews the lease of an open call. One statement. */
+export async function renewOwnCallLease(tx: Tx, id: string, leaseMs: number): Promise<void> {
+  await tx.query(
+    `update own_model_calls set lease_expires_at = clock_timestamp() + $2 * interval '1 ms' where id = $1 and state = 'open'`,
+    [id, leaseMs],
   );
 }
 
@@ -101,15 +111,19 @@ export async function settleOwnCall(tx: Tx, id: string, end: OwnCallEnd): Promis
   );
 }
 
-/** Settles calls of a tenant for which nobody can be waiting any more, at the reserved amounts; returns how many. */
-export async function settleLostOwnCalls(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
+/**
+ * Settles calls of a tenant for which nobody waits any more, at the reserved amounts; returns how many. Nobody does once the
+ * lease is over, and after `longestMs` in any case: a process of 0.1.0 gives its calls no lease.
+ */
+export async function settleLostOwnCalls(tx: Tx, tenantId: string, longestMs: number): Promise<number> {
   const rows = await tx.query(
     `with lost as (
        update own_model_calls set state = 'estimated', settled_at = clock_timestamp()
-         where tenant_id = $1 and state = 'open' and created_at < clock_timestamp() - $2 * interval '1 ms' returning id)
+         where tenant_id = $1 and state = 'open'
+           and least(lease_expires_at, created_at + $2 * interval '1 ms') < clock_timestamp() returning id)
      update reservations r set state = 'estimated', settled_at = now() from lost
        where r.run_id = lost.id and r.state = 'open' returning 1 as one`,
-    [tenantId, quietMs],
+    [tenantId, longestMs],
   );
   return rows.length;
 }

@@ -844,6 +844,7 @@ table own_model_calls row level security forced
   error_code text
   created_at timestamp with time zone not null default clock_timestamp()
   settled_at timestamp with time zone
+  lease_expires_at timestamp with time zone
   constraint own_model_calls_state_check CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'estimated'::text, 'released'::text])))
   constraint own_model_calls_pkey PRIMARY KEY (id)
   CREATE INDEX own_model_calls_age ON public.own_model_calls USING btree (created_at)

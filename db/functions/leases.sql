@@ -25,6 +25,7 @@ language plpgsql security definer set search_path from current as $$
 begin
   update runs set driver_lease_expires_at = null, lost_leases = lost_leases + 1 where driver_lease_expires_at is not null;
   update tool_calls set lease_expires_at = now() where status = 'running' and lease_expires_at > now();
+  update own_model_calls set lease_expires_at = now() where state = 'open';
 end $$;
 
 revoke execute on function void_leases() from public;

@@ -190,6 +190,8 @@ async function attemptOnce<T>(
     if (!(error instanceof ModelError)) throw error;
     await call.fail(error);
     return error;
+  } finally {
+    call.leave();
   }
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../../core/model.ts';
 import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
-import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
+import { beginOwnCall, NO_AGENT, renewOwnCallLease, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
@@ -34,6 +34,8 @@ export interface OpenedCall {
   /** `also` is executed in the same transaction. */
   settle: (response: ModelResponse, also?: Also) => Promise<void>;
   fail: (error: ModelError) => Promise<void>;
+  /** Nobody waits for the call any more: its lease is not renewed. */
+  leave: () => void;
 }
 
 type Also = (tx: Tx) => Promise<void>;
@@ -60,6 +62,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
       model,
       tokens: input + request.maxTokens,
       cost,
+      leaseMs: context.config.leaseMs,
     }),
   );
   const granted = await lookAtBudgets(context, of, { id, input });
@@ -86,7 +89,16 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
       const failed = { model, tool: of.tool, error: { code: error.kind, message: error.message }, ...paid };
       record.append(recordModelFailure(record.state(), record.step, failed));
     },
+    leave: keepLease(context, of.tenantId, id),
   };
+}
+
+/** Renews the call's lease by timer, until the returned function ends that. */
+function keepLease({ db, config: { leaseMs } }: ModelCallContext, tenantId: string, id: string): () => void {
+  const renew = () => db.withTenantOnce(tenantId, (tx) => renewOwnCallLease(tx, id, leaseMs));
+  // If the database is away for so long, the call counts as lost until its answer settles it.
+  const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
+  return () => clearInterval(timer);
 }
 
 /** The cost of a failed attempt: its usage until it broke off, otherwise nothing. */

@@ -138,7 +138,7 @@ describe('the dashboard', () => {
   it('says it of what is asked beside runs, too', async () => {
     const agent = await agentOf('remembers');
     const { workspace_id: workspaceId } = await get(`/v1/agents/${agent}`);
-    const made = { tenantId, workspaceId, agentId: agent, threadId: null, runId: null, tokens: 3 };
+    const made = { tenantId, workspaceId, agentId: agent, threadId: null, runId: null, tokens: 3, leaseMs: 1000 };
     const ask = async (purpose: string, cost: string | null) => {
       const id = newId();
       const call = { ...made, id, rootRunId: id, purpose, provider: 'anthropic', model: 'claude-of-tomorrow', cost };

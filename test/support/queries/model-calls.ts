@@ -1,6 +1,6 @@
 /** Drover's own model calls, providers that are away and runs that wait for them, as tests read and change them. */
 import type { Database } from '../../../db/database.ts';
-import { rows, rowsOfAll, tamper, type Owner, type Tenant } from './access.ts';
+import { row, rows, rowsOfAll, tamper, type Owner, type Tenant } from './access.ts';
 
 interface OwnCall {
   state: string;
@@ -39,6 +39,19 @@ export async function forgetOwnCalls(tenant: Tenant): Promise<void> {
 export async function reopenOwnCalls(tenant: Tenant, tokens: number): Promise<void> {
   await rows(tenant, `update own_model_calls set state = 'open', created_at = now() - interval '1 day'`);
   await rows(tenant, `update reservations set state = 'open', tokens = $1, rolled_up = false`, tokens);
+}
+
+/** As if a build that gives calls no lease had begun every call so long ago. */
+export async function beforeLeases(tenant: Tenant, ago: string): Promise<void> {
+  const sql = `update own_model_calls set lease_expires_at = null, created_at = now() - $1::interval`;
+  await rows(tenant, sql, ago);
+}
+
+/** Whether the lease that the only call began with is over, and another one is not. */
+export async function hasOutlivedLease(tenant: Tenant, leaseMs: number): Promise<boolean> {
+  const sql = `select created_at + $1 * interval '1 ms' < clock_timestamp() and lease_expires_at > clock_timestamp() as outlived
+     from own_model_calls`;
+  return (await row<{ outlived: boolean }>(tenant, sql, leaseMs)).outlived;
 }
 
 /** As if the time for which models are not to be asked had passed. */

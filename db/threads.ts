@@ -199,6 +199,18 @@ export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefi
   return row;
 }
 
+/** Locks the thread of a run, and before it those of the runs above it, topmost first. */
+export async function lockThreadsDownTo(tx: Tx, runId: string): Promise<ThreadRow[]> {
+  return tx.query<ThreadRow>(
+    `with recursive above as (
+       select thread_id, parent_run_id, 0 as levels from runs where id = $1 union all
+       select r.thread_id, r.parent_run_id, a.levels + 1 from above a join runs r on r.id = a.parent_run_id)
+     select t.id, t.workspace_id, t.head_run_id, t.run_count, t.erased_at from above a join threads t on t.id = a.thread_id
+       order by a.levels desc for update of t`,
+    [runId],
+  );
+}
+
 /** Like `lockThread`, for a thread that may not exist: of two that would create it, the second finds the first one's. */
 export async function lockThreadOrName(tx: Tx, id: string): Promise<ThreadRow | undefined> {
   const thread = await lockThread(tx, id);

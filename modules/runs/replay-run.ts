@@ -1,5 +1,5 @@
 /** Replays a run from one of its checkpoints, on a thread of its own. */
-import { badRequest, conflict, erased, forbidden, notFound, type FieldError } from '../../core/errors.ts';
+import { badRequest, conflict, forbidden, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { WorkflowGraph } from '../../core/graph/definition.ts';
@@ -7,11 +7,11 @@ import type { RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
 import { asksPeople } from '../../core/graph/loosened-nodes.ts';
-import { lockRun } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { effectsOf, forkRun, type ModifiedState, type RecordedEffect } from './creation/fork-run.ts';
+import { lockOriginal } from './lock-original.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import { firstStartPoint, startPointAt, type StartPoint } from './creation/start-point.ts';
@@ -45,17 +45,14 @@ export interface ReplayedRun {
 }
 
 /**
- * Starts the replay. Throws 404 for an unknown run or checkpoint; 400 for an invalid state; 422 for a checkpoint that does not
- * fit its hash, and an unknown model or version.
+ * Starts the replay. Throws 404 for an unknown run or checkpoint; 400 for an invalid state; 409 for what is erased; 422 for a
+ * checkpoint that does not fit its hash, and an unknown model or version.
  */
 export async function replayRun(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
   context.models.resolve(request.config.model_override ?? undefined);
   let written: Announcement | undefined;
   const answer = await idempotently<ReplayedRun>(context, request.idempotency, async (tx) => {
-    // Locked, so that nobody erases the messages that the fork will share.
-    const original = await lockRun(tx, request.runId);
-    if (!original) throw notFound('The run');
-    if (original.erased_at) throw erased('The run');
+    const { run: original } = await lockOriginal(tx, request.runId);
     if (original.kind === 'workflow') throw conflict('The run is a workflow.');
     const { checkpointId: id } = request;
     const from = id === 'start' ? await firstStartPoint(tx, original) : await startPointAt(tx, original, id);

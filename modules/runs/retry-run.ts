@@ -1,16 +1,16 @@
 /** Retries a failed or cancelled run from its last checkpoint. */
-import { conflict, erased, notFound } from '../../core/errors.ts';
+import { conflict, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
 import { rehearse } from '../../db/rehearse.ts';
-import { findRunRow, lastUnerasedRun, lockRun } from '../../db/runs.ts';
-import { lockThread } from '../../db/threads.ts';
+import { lastUnerasedRun } from '../../db/runs.ts';
 import type { SessionOfThread } from '../../db/sessions.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { forkRun, type ForkedRun } from './creation/fork-run.ts';
 import { openThreadOf } from './creation/open-thread.ts';
+import { lockOriginal } from './lock-original.ts';
 import { waitingMessage, type WaitingMessage } from './message-queue.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { lastStartPoint } from './creation/start-point.ts';
@@ -111,13 +111,7 @@ async function retryable(tx: Tx, runId: string): Promise<Retryable> {
 
 /** The same for runs of any kind; locks the run and its thread. Throws 404, 409. */
 export async function requireRetryable(tx: Tx, runId: string): Promise<Retryable> {
-  // Locks the thread before its run, as does the start of another run.
-  const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
-  const thread = threadId === undefined ? undefined : await lockThread(tx, threadId);
-  const run = await lockRun(tx, runId);
-  if (!run) throw notFound('The run');
-  if (run.erased_at) throw erased('The run');
-  if (thread?.erased_at) throw erased('The thread');
+  const { run, thread } = await lockOriginal(tx, runId);
   if (run.parent_task_id) throw conflict('The run works on a task, whose workflow says what is tried again.');
   if (run.status !== 'failed' && run.status !== 'cancelled') {
     throw conflict(`The run is ${run.status}; only a failed or cancelled one can be retried.`, {

@@ -9,7 +9,6 @@ import type { RequestedConfig } from '../../core/run-config.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { rehearse } from '../../db/rehearse.ts';
-import { lockRun } from '../../db/runs.ts';
 import { findAgentIds, findAgentNames } from '../../db/agents.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
 import { listEffectsOfTasks } from '../../db/task-effects.ts';
@@ -30,6 +29,7 @@ import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { lockOriginal } from '../runs/lock-original.ts';
 import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-run.ts';
 import { requireRetryable, type RehearsedRetry, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
 import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
@@ -69,9 +69,7 @@ export async function replayWorkflow(
   checkReplay(request);
   const { mode, rerunEffects, by } = request;
   return announced(context, request, async (tx) => {
-    const original = await lockRun(tx, request.runId);
-    if (!original) throw notFound('The run');
-    if (original.erased_at) throw erased('The run');
+    const { run: original } = await lockOriginal(tx, request.runId);
     if (!isTerminal(original.status)) throw conflict(`The workflow is ${original.status}; wait for its end.`);
     const tasks = await listTasksOf(tx, original.id);
     const effects = await effectsBelow(tx, tasks);

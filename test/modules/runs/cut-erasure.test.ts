@@ -7,11 +7,14 @@ import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { retryRun } from '../../../modules/runs/retry-run.ts';
+import { replayWorkflow } from '../../../modules/workflows/restart-workflow.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { auditOf } from '../../support/queries/audit.ts';
 import { makeErasuresDue, openErasures, unerasedRunsOn } from '../../support/queries/erasures.ts';
 import { holdTable, sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
+import { makeChildOf } from '../../support/queries/runs.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 if (MODES.includes('postgres')) {
@@ -77,6 +80,26 @@ if (MODES.includes('postgres')) {
       assert.deepEqual(await erasersOf(thread), [by]);
       assert.deepEqual(await erasersOf(first), [by]);
       assert.deepEqual(await openErasures(engine), []);
+    });
+
+    it('of a thread lets nobody replay its runs, its workflows or what works for them, and comes to its end', async () => {
+      const { first, second, thread } = await threadOfTwo();
+      const { run: child } = await engine.start(agent, 'for the first');
+      await engine.finish(child);
+      await makeChildOf(engine, child, first);
+      const { context, caller, tenantId } = engine;
+      await cutOff(() => eraseThread(context, caller, { id: thread, dependents: false }));
+      for (const run of [first, second, child]) {
+        await assert.rejects(replayRecorded(engine, run), { code: 'erased' }, run);
+      }
+      const idempotency = { tenantId, route: 'replay', body: null };
+      const whole = { checkpointId: 'start', mode: 'live', rerunEffects: true, modified: {}, config: {} } as const;
+      const again = { tenantId, runId: first, ...whole, traceparent: undefined, idempotency };
+      await assert.rejects(replayWorkflow(context, again), { code: 'erased' });
+
+      await makeErasuresDue(engine);
+      assert.deepEqual(await finish(), { finished: 1 });
+      assert.deepEqual(await unerasedRunsOn(engine, thread), []);
     });
 
     it('is finished by the same request, too, which says that it was', async () => {

@@ -305,6 +305,15 @@ export async function listBelowIds(tx: Tx, ids: readonly string[]): Promise<stri
   return rows.map((row) => row.id);
 }
 
+/** Of these runs, those that have not ended. */
+export async function findUnfinished(tx: Tx, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from runs where id = any(array(select unnest($1::uuid[]))) and status not in ('completed', 'failed', 'cancelled')`,
+    [ids],
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** The unfinished children of a run, oldest first. */
 export async function listUnfinishedChildren(tx: Tx, parentId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(

@@ -8,7 +8,7 @@ import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { sweepTenant } from '../files/sweep-files.ts';
-import { carryOutErasure, hasDependents, type Erasure } from './erasing/carry-out-erasure.ts';
+import { carryOutErasure, goingThread, hasDependents, type Erasure } from './erasing/carry-out-erasure.ts';
 
 interface ErasureRequest {
   id: string;
@@ -61,10 +61,10 @@ export async function eraseThread(
 }
 
 /** Throws 409 with the runs that share messages with these or their descendants, unless they are to be erased too. */
-async function refuseDependents(tx: Tx, { kind, dependents }: Erasure, ids: readonly string[]): Promise<void> {
-  if (dependents) return;
-  const found = await findDependents(tx, [...ids, ...(await listBelowIds(tx, ids))]);
-  if (found.length > 0) throw hasDependents(kind, found);
+async function refuseDependents(tx: Tx, erasure: Erasure, ids: readonly string[]): Promise<void> {
+  if (erasure.dependents) return;
+  const found = await findDependents(tx, [...ids, ...(await listBelowIds(tx, ids))], goingThread(erasure));
+  if (found.length > 0) throw hasDependents(erasure.kind, found);
 }
 
 async function writeDown(tx: Tx, caller: Caller, { kind, id, dependents }: Erasure): Promise<void> {

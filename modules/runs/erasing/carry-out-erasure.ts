@@ -4,7 +4,7 @@ import { DroverError } from '../../../core/errors.ts';
 import type { Tx } from '../../../db/database.ts';
 import { dateErasedThread, eraseRows, findDependents, holdAnswers, listUnerasedRuns } from '../../../db/erasure.ts';
 import { deleteErasure, deleteRefusedErasure, touchErasure, type ErasureRow } from '../../../db/erasures.ts';
-import { findRunRefs, findRunRow, listBelowIds } from '../../../db/runs.ts';
+import { findRunRefs, findRunRow, findUnfinished, listBelowIds } from '../../../db/runs.ts';
 import { lockThread } from '../../../db/threads.ts';
 import { recordAudit, type AuditedBy } from '../../audit/record-audit.ts';
 import type { Context } from '../../governance/context.ts';
@@ -15,44 +15,63 @@ export interface Erasure extends Pick<ErasureRow, 'kind' | 'id' | 'dependents'> 
   by: AuditedBy;
 }
 
+/** Of a long thread, runs that are looked at together: a turn of maintenance erases more, and does not look at many in vain. */
+const RUNS_AT_A_TIME = 20;
+
 /**
  * Cancels and erases what is left, run by run, each in its own transaction, and removes the erasure in the last one. Returns
- * whether that is done, and whether any run was erased by this call; begins no run after `withinMs`. Throws 409 with the runs
- * that share messages, if they are not to be erased too.
+ * whether that is done, and whether any run was erased by this call. After `withinMs` it begins no run but its first. Throws 409
+ * with the runs that share messages, if they are not to be erased too.
  */
 export async function carryOutErasure(
   context: Context,
   erasure: Erasure,
   withinMs = Number.POSITIVE_INFINITY,
 ): Promise<{ isDone: boolean; any: boolean }> {
+  const endsAtMs = performance.now() + withinMs;
   let any = false;
   for (;;) {
-    const ids = await cancelAll(context, erasure);
-    const endsAtMs = performance.now() + withinMs;
-    for (const runId of ids.toReversed()) {
+    for await (const isNew of eraseAll(context, erasure)) {
+      any ||= isNew;
       if (performance.now() > endsAtMs) return { isDone: false, any };
-      any = (await eraseOne(context, erasure, runId)) || any;
     }
     if (await endErasure(context, erasure)) return { isDone: true, any };
   }
 }
 
+/** Erases what is left, last first; tells of each run whether it was erased just now. */
+async function* eraseAll(context: Context, erasure: Erasure): AsyncGenerator<boolean> {
+  const own = await context.db.withTenant(erasure.by.tenantId, (tx) => listOwn(tx, erasure));
+  for (let at = 0; at < own.length; at += RUNS_AT_A_TIME) {
+    const runs = await cancelAll(context, erasure, own.slice(at, at + RUNS_AT_A_TIME).toReversed());
+    for (const runId of runs.toReversed()) yield await eraseOne(context, erasure, runId);
+  }
+}
+
+/** The runs that the erasure is about, each before those it stands on. */
+async function listOwn(tx: Tx, { kind, id }: Erasure): Promise<string[]> {
+  return kind === 'run' ? [id] : listUnerasedRuns(tx, id);
+}
+
 /**
- * Cancels the runs top down, since a child cancelled alone would be retried. Returns those that are not erased, with all runs
- * to be erased along, each after those it stands on. Descendants are listed after the cancel, when no new ones can begin.
+ * Cancels runs top down, since a child cancelled alone would be retried. Returns those that are not erased, with all runs to be
+ * erased along, each after those it stands on. Descendants are listed after the cancel, when no new ones can begin.
  */
-async function cancelAll(context: Context, erasure: Erasure): Promise<string[]> {
+async function cancelAll(context: Context, erasure: Erasure, own: readonly string[]): Promise<string[]> {
   const { db } = context;
   const { dependents, by } = erasure;
   const { tenantId } = by;
   const all: string[] = [];
-  for (let found = await db.withTenant(tenantId, (tx) => listOwn(tx, erasure)); found.length > 0;) {
-    for (const runId of found) await cancelUnlessEnded(context, { tenantId, runId, by });
+  for (let found = own; found.length > 0;) {
+    const unfinished = await db.withTenant(tenantId, (tx) => findUnfinished(tx, found));
+    for (const runId of found) if (unfinished.has(runId)) await cancelUnlessEnded(context, { tenantId, runId, by });
     all.push(...found);
     const known = new Set(all);
     const along = await db.withTenant(tenantId, async (tx) => {
       const below = await listBelowIds(tx, all);
-      return dependents ? [...below, ...(await findDependents(tx, [...all, ...below]))] : below;
+      const others = dependents ? await findDependents(tx, [...all, ...below], goingThread(erasure)) : [];
+      await touchErasure(tx, erasure);
+      return [...below, ...others];
     });
     found = along.filter((each) => !known.has(each));
   }
@@ -61,16 +80,15 @@ async function cancelAll(context: Context, erasure: Erasure): Promise<string[]> 
   return all.filter((each) => !erased.has(each));
 }
 
-/** The runs that the erasure is about, each after those it stands on. */
-async function listOwn(tx: Tx, { kind, id }: Erasure): Promise<string[]> {
-  return kind === 'run' ? [id] : (await listUnerasedRuns(tx, id)).toReversed();
+/** The thread to which no run is added, since it goes as a whole. */
+export function goingThread({ kind, id }: Pick<Erasure, 'kind' | 'id'>): string | undefined {
+  return kind === 'thread' ? id : undefined;
 }
 
 /** Erases a run, last first, so that no remaining one stands on an erased one. Returns false if it was erased before. */
 async function eraseOne(context: Context, erasure: Erasure, runId: string): Promise<boolean> {
   const { by } = erasure;
   const ref = { tenantId: by.tenantId, runId };
-  await cancelUnlessEnded(context, { ...ref, by });
   const erasing = context.db.withTenant(by.tenantId, async (tx) => {
     await holdAnswers(tx, runId);
     // Locks the thread before its run, as does the start of another run.
@@ -78,8 +96,7 @@ async function eraseOne(context: Context, erasure: Erasure, runId: string): Prom
     if (threadId !== undefined) await lockThread(tx, threadId);
     const done = await appendIn(tx, ref, async (run) => {
       if (run.erased_at) return null;
-      // To a thread that goes as a whole no run is added.
-      const dependents = await findDependents(tx, [runId], erasure.kind === 'thread' ? erasure.id : undefined);
+      const dependents = await findDependents(tx, [runId], goingThread(erasure));
       if (dependents.length > 0) throw hasDependents('run', dependents);
       await recordAudit(tx, by, { action: 'run.erased', target: ['run', runId] });
       const payload = by.keyId === undefined ? {} : { requested_by: by.keyId };

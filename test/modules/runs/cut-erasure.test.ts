@@ -1,10 +1,12 @@
 /** Erasures that are cut off: what is said of them meanwhile, and who finishes them. */
 import assert from 'node:assert/strict';
 import { presentThread } from '../../../api/threads/schemas.ts';
+import { markThreadErased } from '../../../db/erasure.ts';
 import { insertErasure } from '../../../db/erasures.ts';
 import { requireThread } from '../../../modules/conversations/threads.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { carryOutErasure } from '../../../modules/runs/erasing/carry-out-erasure.ts';
 import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { replayWorkflow } from '../../../modules/workflows/restart-workflow.ts';
@@ -13,7 +15,7 @@ import { MODES } from '../../support/modes.ts';
 import { auditOf } from '../../support/queries/audit.ts';
 import { makeErasuresDue, openErasures, unerasedRunsOn } from '../../support/queries/erasures.ts';
 import { holdTable, sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
-import { makeChildOf } from '../../support/queries/runs.ts';
+import { holdRun, makeChildOf } from '../../support/queries/runs.ts';
 import { replayRecorded } from '../../support/recorded-replay.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -109,6 +111,24 @@ if (MODES.includes('postgres')) {
       assert.equal((await erase()).isNew, true);
       assert.equal((await erase()).isNew, false);
       assert.equal((await erasersOf(thread)).length, 1);
+      assert.deepEqual(await openErasures(engine), []);
+    });
+
+    it('of a thread begins with its last run, without a look at all the others, and has time for one at least', async () => {
+      const { first, second, thread } = await threadOfTwo();
+      const { context, tenantId } = engine;
+      const row = { kind: 'thread', id: thread, tenant_id: tenantId, dependents: true, asked_by: {} } as const;
+      await context.db.withTenant(tenantId, async (tx) => {
+        await markThreadErased(tx, thread);
+        await insertErasure(tx, row);
+      });
+      const erasure = { kind: 'thread', id: thread, dependents: true, by: engine.caller } as const;
+      const goOn = () => carryOutErasure(context, erasure, 0);
+      assert.deepEqual(await holdRun(context.db, first, goOn), { isDone: false, any: true });
+      assert.deepEqual(await unerasedRunsOn(engine, thread), [{ id: first }]);
+      assert.equal((await erasersOf(second)).length, 1);
+      assert.deepEqual(await goOn(), { isDone: false, any: true });
+      assert.deepEqual(await goOn(), { isDone: true, any: false });
       assert.deepEqual(await openErasures(engine), []);
     });
 

@@ -249,6 +249,19 @@ export async function holdRuns(db: Pick<Database, 'asOwner'>, done: () => Promis
   });
 }
 
+/** Lets nobody lock a run until something is done. */
+export async function holdRun<T>(db: Pick<Database, 'asOwner'>, run: string, done: () => Promise<T>): Promise<T> {
+  return db.asOwner(async (client) => {
+    await client.query('begin');
+    await client.query('select from runs where id = $1 for update', [run]);
+    try {
+      return await done();
+    } finally {
+      await client.query('commit');
+    }
+  });
+}
+
 /** As if another run had started this one. */
 export function makeChildOf(owner: Owner, run: string, parent: string): Promise<void> {
   return tamper(owner, 'update runs set parent_run_id = $2, root_run_id = $2 where id = $1', run, parent);

@@ -24,13 +24,16 @@ create or replace function usage_of_run(r runs) returns table (kind text, name t
 $$;
 
 -- Adds runs that have ended to the sums; answers how many. A run is added once: it is marked in the same statement. Calls that a
--- worker still makes settle after the end of their run, which waits for them for an hour at most.
+-- worker still makes settle after the end of their run, which waits for them for an hour at most; the driver of a turn that was
+-- broken off tells what its answer has cost once it hears of that, some leases later at most.
 create or replace function roll_up_usage(tenant uuid, most integer) returns bigint language sql as $$
   with done as (
     update runs set rolled_up = true where id in (
       select r.id from runs r where r.tenant_id = tenant and not r.rolled_up and r.status in ('completed', 'failed', 'cancelled')
         and (r.updated_at < now() - interval '1 hour'
-          or not exists (select from tool_calls k where k.run_id = r.id and k.mode = 'queued' and k.status = 'running'))
+          or not exists (select from tool_calls k where k.run_id = r.id and k.mode = 'queued' and k.status = 'running')
+            and not exists (select from turns t where t.run_id = r.id and t.status in ('failed', 'cancelled')
+              and t.completed_at > now() - interval '2 minutes'))
       order by r.id limit most for update skip locked)
     returning *),
   added as (

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readUsage } from '../../../db/dashboard.ts';
 import { rollUpRuns } from '../../../modules/dashboard/roll-up-usage.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
-import { door, offered, openEngine, use, type Engine } from '../../support/engine.ts';
-import { ageRun } from '../../support/queries/runs.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { ageRun, ageTurns } from '../../support/queries/runs.ts';
 
-describe('The usage of a run that ends while a worker makes a call of it', () => {
+describe('The usage of a run that ends in the middle of its work', () => {
   let engine: Engine;
   before(async () => {
     engine = await openEngine();
@@ -39,19 +39,61 @@ describe('The usage of a run that ends while a worker makes a call of it', () =>
     return { run, agent, end };
   }
 
-  async function callsOf(agentId: string): Promise<{ count: number; failed: number } | undefined> {
+  /** Cancelled while a model answers, of which the driver does not hear before `hear`. */
+  async function cancelledInAnswer() {
+    const { context, tenantId } = engine;
+    const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5' } });
+    engine.say(() => ({ ...text('word '.repeat(400)), usage: { input_tokens: 1234, output_tokens: 1 }, hang: true }));
+    const { run } = await engine.start(agent, 'go');
+    const [answering, told] = [door(), door()];
+    const leave = context.bus.watch(run, (message) => {
+      if (message.kind === 'delta') void answering.pass();
+    });
+    const subscribe: typeof context.bus.subscribe = (subject, listener) =>
+      context.bus.subscribe(subject, (message) => void told.pass().then(() => listener(message)));
+    const driving = engine.drive(run, { ...context, bus: { ...context.bus, subscribe } });
+    await answering.reached;
+    await cancelRun(context, { tenantId, runId: run });
+    const hear = () => {
+      told.open();
+      return driving.finally(leave);
+    };
+    return { run, agent, hear };
+  }
+
+  async function readAll(agentId: string, kind: 'tool' | 'model') {
     const { context, tenantId, platform } = engine;
     const days = { from: '2000-01-01', to: '2100-01-01' };
     const filter = { tenantId, workspaceId: platform.workspaceId, agentId, ...days };
-    const [usage] = await context.db.withTenant(tenantId, (tx) =>
-      readUsage(tx, { ...filter, by: 'all', kinds: ['tool'] }),
-    );
+    return context.db.withTenant(tenantId, (tx) => readUsage(tx, { ...filter, by: 'all', kinds: [kind] }));
+  }
+
+  async function callsOf(agentId: string): Promise<{ count: number; failed: number } | undefined> {
+    const [usage] = await readAll(agentId, 'tool');
     return usage && { count: usage.count, failed: usage.failed };
   }
 
+  async function tokensOf(agentId: string): Promise<number[]> {
+    const used = await readAll(agentId, 'model');
+    return used.flatMap(({ tokens_in, tokens_out }) => [tokens_in, tokens_out]);
+  }
+
+  it('is added up with what an answer has cost whose driver hears late of the end, and shown meanwhile', async () => {
+    const { run, agent, hear } = await cancelledInAnswer();
+    assert.equal(await rollUpRuns(engine.context), 0);
+    assert.equal(await hear(), 'lost');
+    const [input, output] = await tokensOf(agent);
+    assert.ok(input === 1234 && (output ?? 0) >= 400, `${input}, ${output}`);
+    assert.equal(await rollUpRuns(engine.context), 0);
+    await ageTurns(engine, run);
+    assert.equal(await rollUpRuns(engine.context), 1);
+    assert.deepEqual(await tokensOf(agent), [input, output]);
+  });
+
   it('is added up once the call has ended, with what came of it', async () => {
-    const { agent, end } = await cancelled();
-    await rollUpRuns(engine.context);
+    const { run, agent, end } = await cancelled();
+    await ageTurns(engine, run);
+    assert.equal(await rollUpRuns(engine.context), 0);
     await end();
     assert.deepEqual(await callsOf(agent), { count: 1, failed: 1 });
     assert.equal(await rollUpRuns(engine.context), 1);
@@ -61,6 +103,7 @@ describe('The usage of a run that ends while a worker makes a call of it', () =>
 
   it('is added up without the end of the call where that takes more than an hour', async () => {
     const { run, agent, end } = await cancelled();
+    await ageTurns(engine, run);
     assert.equal(await rollUpRuns(engine.context), 0);
     await ageRun(engine, run);
     assert.equal(await rollUpRuns(engine.context), 1);

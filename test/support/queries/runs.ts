@@ -110,6 +110,11 @@ export async function copyWaitingRun(owner: Owner, run: string, count: number): 
   }
 }
 
+/** As if the turns of a run had ended two minutes before. */
+export function ageTurns(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, `update turns set completed_at = completed_at - interval '2 minutes' where run_id = $1`, run);
+}
+
 /** As if a run had ended so many hours ago. */
 export async function ageEnd(db: Pick<Database, 'asOwner'>, runId: string, hours: number): Promise<void> {
   const sql = `update runs set completed_at = now() - $2 * interval '1 hour' where id = $1`;

@@ -106,6 +106,21 @@ describe('A file of a run that is erased', () => {
     assert.equal(await inTenant((tx) => findContent(tx, lost.sha256)), lost.id);
   });
 
+  it('gives up the content that has just replaced one that was lost, if it goes at the same moment', async () => {
+    const lost = await written('lost and gone');
+    const { id } = await inTenant((tx) => keep(tx, lost));
+    const anew = await written('lost and gone');
+    await sideBySide(
+      { context: api.context, tenantId: DEFAULT_TENANT_ID },
+      {
+        first: (tx) => replaceContent(tx, lost.id, anew),
+        second: () => inTenant((tx) => deleteFiles(tx, [id])),
+        statement: 'delete_files',
+      },
+    );
+    assert.equal(await inTenant((tx) => findContent(tx, anew.sha256)), undefined);
+  });
+
   it('stays where another run is just taking it up', async () => {
     const content = await written('a text');
     const { id: file } = await inTenant((tx) => keep(tx, content));

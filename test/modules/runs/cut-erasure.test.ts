@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { presentThread } from '../../../api/threads/schemas.ts';
 import { markThreadErased } from '../../../db/erasure.ts';
-import { insertErasure } from '../../../db/erasures.ts';
+import { insertErasure, takeDueErasure } from '../../../db/erasures.ts';
 import { requireThread } from '../../../modules/conversations/threads.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -14,8 +14,8 @@ import { openEngine, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { auditOf } from '../../support/queries/audit.ts';
 import { makeErasuresDue, openErasures, unerasedRunsOn } from '../../support/queries/erasures.ts';
-import { holdTable, sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
-import { holdRun, makeChildOf } from '../../support/queries/runs.ts';
+import { holdTable, sessionsWaitingIn, terminateSession, whileTableHeld } from '../../support/queries/postgres.ts';
+import { holdRun, makeChildOf, moveRun } from '../../support/queries/runs.ts';
 import { replayRecorded } from '../../support/recorded-replay.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -129,6 +129,69 @@ if (MODES.includes('postgres')) {
       assert.equal((await erasersOf(second)).length, 1);
       assert.deepEqual(await goOn(), { isDone: false, any: true });
       assert.deepEqual(await goOn(), { isDone: true, any: false });
+      assert.deepEqual(await openErasures(engine), []);
+    });
+
+    it('takes the dependents along if one of those who asked for it wants that', async () => {
+      const { first, second } = await threadOfTwo();
+      const { db } = engine.context;
+      for (const [id, wanted] of [
+        [first, [true, false]],
+        [second, [false, true]],
+      ] as const) {
+        for (const dependents of wanted) {
+          const row = { kind: 'run', id, tenant_id: engine.tenantId, dependents, asked_by: {} } as const;
+          await db.withTenant(engine.tenantId, (tx) => insertErasure(tx, row));
+        }
+      }
+      await makeErasuresDue(engine);
+      const taken = [await takeDueErasure(db), await takeDueErasure(db)];
+      assert.deepEqual(
+        taken.map((row) => row?.dependents),
+        [true, true],
+      );
+      await makeErasuresDue(engine);
+      await finish();
+      assert.deepEqual(await openErasures(engine), []);
+    });
+
+    /** Lets an erasure go on once it erases a run and something is done meanwhile. */
+    const meanwhile = async <T>(erase: () => Promise<T>, act: () => Promise<unknown>) => {
+      const { db } = engine.context;
+      const { erasing } = await whileTableHeld(db, 'signals', async () => {
+        const begun = erase();
+        await waitUntil('it erases a run', async () => (await sessionsWaitingIn(db, 'signals')).length > 0);
+        await act();
+        return { erasing: begun };
+      });
+      return erasing;
+    };
+
+    it('of a thread takes along a run that has come to it meanwhile', async () => {
+      const { thread } = await threadOfTwo();
+      const { run: late } = await engine.start(agent, 'of the release before');
+      await engine.finish(late);
+      await meanwhile(
+        () => eraseThread(engine.context, engine.caller, { id: thread, dependents: false }),
+        () => moveRun(engine, late, { thread, place: 3 }),
+      );
+      assert.deepEqual(await unerasedRunsOn(engine, thread), []);
+      assert.deepEqual(await openErasures(engine), []);
+      assert.equal((await erasersOf(late)).length, 1);
+    });
+
+    it('goes on at once where the time of its turn was over', async () => {
+      const { thread } = await threadOfTwo();
+      await cutOff(() => eraseThread(engine.context, engine.caller, { id: thread, dependents: false }));
+      await makeErasuresDue(engine);
+      const begunAtMs = performance.now();
+      const isOver = () => performance.now() > begunAtMs + 2500;
+      const ends = [await meanwhile(finish, () => waitUntil('its turn is over', isOver)), await finish()];
+      // The first round may be over, too.
+      assert.equal(
+        ends.reduce((sum, end) => sum + (end['finished'] ?? 0), 0),
+        1,
+      );
       assert.deepEqual(await openErasures(engine), []);
     });
 

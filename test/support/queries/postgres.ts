@@ -26,6 +26,22 @@ export async function holdTable(client: Queries, table: string): Promise<void> {
   await client.query(`begin; lock table ${table} in share row exclusive mode`);
 }
 
+/** The same until something is done. */
+export async function whileTableHeld<T>(
+  db: Pick<Database, 'asOwner'>,
+  table: string,
+  act: () => Promise<T>,
+): Promise<T> {
+  return db.asOwner(async (client) => {
+    await holdTable(client, table);
+    try {
+      return await act();
+    } finally {
+      await client.query('commit');
+    }
+  });
+}
+
 /** Ends a session in the middle of what it does. */
 export async function terminateSession(db: Pick<Database, 'asOwner'>, pid: number): Promise<void> {
   await rowsAsOwner(db, 'select pg_terminate_backend($1)', pid);

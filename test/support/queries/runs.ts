@@ -115,6 +115,15 @@ export function ageTurns(owner: Owner, run: string): Promise<void> {
   return tamper(owner, `update turns set completed_at = completed_at - interval '2 minutes' where run_id = $1`, run);
 }
 
+/** As if a run had begun on another thread. */
+export function moveRun(
+  owner: Owner,
+  run: string,
+  { thread, place }: { thread: string; place: number },
+): Promise<void> {
+  return tamper(owner, 'update runs set thread_id = $2, thread_place = $3 where id = $1', run, thread, place);
+}
+
 /** As if a run had ended so many hours ago. */
 export async function ageEnd(db: Pick<Database, 'asOwner'>, runId: string, hours: number): Promise<void> {
   const sql = `update runs set completed_at = now() - $2 * interval '1 hour' where id = $1`;

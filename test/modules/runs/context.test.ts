@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import type { Message } from '../../../core/content.ts';
 import type { RunEvent } from '../../../core/events.ts';
+import { listCheckpoints } from '../../../db/checkpoints.ts';
+import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { storedRun } from '../../support/queries/runs.ts';
@@ -69,6 +72,37 @@ describe('The conversation that a model is sent', () => {
       assert.doesNotMatch(sent(n), /FIRST/);
     }
     assert.equal((await engine.conversation(run)).length, 10, 'nothing is lost');
+  });
+
+  it('is all of what a replay is given in its place, wherever that of the original begins', async () => {
+    engine.say(() => text('noted'));
+    const { log, run } = await talk(await engine.agent(small), [long(1000), long(1000), long(1000)]);
+    assert.deepEqual(
+      cutsOf(log).map((cut) => cut.first_kept_ordinal),
+      [2],
+    );
+    const { context, tenantId } = engine;
+    const [end] = await context.db.withTenant(tenantId, (tx) => listCheckpoints(tx, run, { limit: 1 }));
+    const messages = ['FIRST', 'and', 'SECOND', 'and', 'now?'].map((said, n): Message => {
+      return { role: n % 2 === 0 ? 'user' : 'assistant', content: [{ type: 'text', text: said }] };
+    });
+    const { body } = await replayRun(context, {
+      tenantId,
+      runId: run,
+      checkpointId: end?.id ?? '',
+      mode: 'live',
+      rerunEffects: false,
+      modified: { messages },
+      config: {},
+      mayRaiseAutonomy: true,
+      traceparent: undefined,
+      idempotency: { tenantId, route: 'replay', body: null },
+    });
+    await engine.finish(body.run_id);
+    assert.match(sent(3), /FIRST.*SECOND.*now/);
+    const [created, ...replayed] = await engine.log(body.run_id);
+    assert.ok(created?.type === 'run.created' && !created.payload.cut, 'nothing of its own is left out');
+    assert.deepEqual(cutsOf(replayed), []);
   });
 
   it('begins later where the agent limits it, and says that it was the agent', async () => {

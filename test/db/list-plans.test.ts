@@ -25,7 +25,7 @@ import { findContextAt, findGivenMemories, findLengthSent } from '../../db/repla
 import { hasReadUntrusted, hasUnread } from '../../db/unread.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls, listRecordedNodes } from '../../db/replay.ts';
-import { findRuns, listRunIds, listRuns } from '../../db/runs.ts';
+import { findRuns, findUnfinished, listRunIds, listRuns } from '../../db/runs.ts';
 import { lastMessages } from '../../db/session-messages.ts';
 import { listSteering } from '../../db/steering.ts';
 import {
@@ -35,7 +35,7 @@ import {
   findTurnStart,
   readSessionState,
 } from '../../db/sessions.ts';
-import { listFirstTurns, setTitles } from '../../db/threads.ts';
+import { listFirstTurns, lockThreadsDownTo, setTitles } from '../../db/threads.ts';
 import { claimDueActs } from '../../db/maintenance-acts.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
@@ -428,6 +428,13 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       );
       assert.ok((await readings('runs x(?:_\\d)?', (tx) => findDependents(tx, [run]))).some((rows) => rows >= 99));
     });
+  });
+
+  it('erasure finds unfinished runs, and whoever repeats a run the threads above it, by an index', async () => {
+    for (const read of [(tx: Tx) => findUnfinished(tx, [agent]), (tx: Tx) => lockThreadsDownTo(tx, agent)]) {
+      const plans = await neverFullPlansOf(testDatabase.database, tenant, read);
+      assert.doesNotMatch(plans, /Seq Scan/, plans);
+    }
   });
 
   it('erasure finds what is remembered and kept of a thread by an index', async () => {

@@ -116,7 +116,7 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   const unasked = limits.onUnknown === 'ask' ? unknown.filter((call) => call.asked === 'no') : [];
   if (unasked.length > 0) return { kind: 'ask_about', calls: unasked };
 
-  const own = calls.filter((call) => !isSettled(call) && (call.mode === 'pure' || call.mode === 'inline'));
+  const own = calls.filter(isForDriver);
   if (own.length > 0) return status === 'executing' ? { kind: 'run_calls', calls: own } : { kind: 'resume' };
   const unopened = calls.filter((call) => call.mode === 'wait' && call.status === 'pending');
   if (unopened.length > 0) return status === 'executing' ? { kind: 'open_waits', calls: unopened } : { kind: 'resume' };
@@ -142,6 +142,11 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
       ? { kind: 'resume' }
       : { kind: 'await_calls', calls: [], asked };
   return people.length > 0 ? { kind: 'await_people', calls: people } : undefined;
+}
+
+/** Whether the driver makes the call, and nobody has to approve its next attempt first. */
+function isForDriver(call: CallState): boolean {
+  return (call.mode === 'pure' || call.mode === 'inline') && !isSettled(call) && call.status !== 'awaiting_approval';
 }
 
 /** Of what is left when nothing is at work, what somebody may act on before; a client is first to give the results of its tools. */

@@ -12,7 +12,7 @@ import {
   rejectAnswer,
   validateAnswer,
 } from '../../core/decision-events/answers.ts';
-import { askAboutCalls, closeQuestions } from '../../core/decision-events/approvals.ts';
+import { askAboutCalls, askApproval, closeQuestions } from '../../core/decision-events/approvals.ts';
 import { endAsCancelled, endAsCompleted, interruptTurn } from '../../core/decision-events/endings.ts';
 import {
   announceModelCall,
@@ -399,6 +399,8 @@ const VERDICT = { provider: 'p', model: 'm', tool: 'submit_verdict', estimatedTo
 
 const INVALID = { kind: 'invalid', error: PROBLEM } as const;
 
+const ABOUT = { kind: 'approval' as const, tool: 't', digest: 'd', expires_in_seconds: 1 };
+
 /** A valid wish: it is made, refused, or asked about. */
 function wish(
   simulation: Simulation,
@@ -409,11 +411,10 @@ function wish(
   const isRefused = mode === 'queued' && pick(4) === 3;
   const mayAsk = !isBatch && !isRefused && (mode === 'queued' || mode === 'wait');
   const isAsked = mayAsk && pick(3) === 2;
-  const about = { kind: 'approval' as const, tool: 't', digest: 'd', expires_in_seconds: 1 };
   const outcome = (tool_call_id: string): RequestOutcome => {
     if (isRefused) return { kind: 'denied', error: PROBLEM };
     if (!isAsked) return { kind: mode === 'inline' ? 'begun' : 'open' };
-    return { kind: 'asked', about: { ...about, approval_id: people(simulation).nextId(), tool_call_id } };
+    return { kind: 'asked', about: { ...ABOUT, approval_id: people(simulation).nextId(), tool_call_id } };
   };
   request(simulation, { place, step, mode, outcome });
 }
@@ -448,7 +449,7 @@ function settleOrNot(simulation: Simulation, { id, attempt, mode, status, effect
     assert.ok(settlement.status !== 'retry');
     emit(simulation, settleCall(simulation.state, { callId: id, attempt, settlement, latencyMs }, 'worker'));
   };
-  if (status === 'pending') return begin();
+  if (status === 'pending') return mode === 'inline' && simulation.pick(4) === 3 ? askAgain(simulation, id) : begin();
   switch (simulation.pick(5)) {
     case 1:
       return end({ kind: 'error', ...PROBLEM });
@@ -461,6 +462,13 @@ function settleOrNot(simulation: Simulation, { id, attempt, mode, status, effect
     default:
       return end({ kind: 'succeeded', output: 1 });
   }
+}
+
+/** By now a policy wants the next attempt approved. */
+function askAgain(simulation: Simulation, tool_call_id: string): void {
+  const { turn, steps: step } = simulation.state;
+  const about = { ...ABOUT, approval_id: people(simulation).nextId(), tool_call_id };
+  emit(simulation, askApproval(turn?.id, { step, about }));
 }
 
 function cancel(simulation: Simulation): void {

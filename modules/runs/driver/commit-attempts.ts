@@ -1,13 +1,13 @@
 /** Commits the attempts of the driver's own calls along with the steps of its run; the first attempt with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
-import { attemptError, interruptedAttempt, settleUnmade, type Settlement } from '../../../core/ledger.ts';
+import { attemptError, interruptedAttempt, type Settlement } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { newId } from '../../../lib/new-id.ts';
-import type { CallState, CallStatus } from '../../../core/state.ts';
+import type { CallState } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
 import { findPausedCall, findToolCall, type ToolCallRow } from '../../../db/tool-calls.ts';
-import { obstacleTo } from '../../governance/gate-call.ts';
+import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { settlementChange, withinOutputLimit, type OutputRoom } from '../../run-log/settlement.ts';
@@ -22,6 +22,7 @@ import {
   type HeldClaim,
   type MadeAttempt,
 } from '../../tool-calls/attempt.ts';
+import { recheckClaim } from '../../tool-calls/recheck-claim.ts';
 import { giveUpAttempt } from '../../tool-calls/tool-call-events.ts';
 import { keepLost, outliveLease } from './lost-attempts.ts';
 import { announceNext } from './announce.ts';
@@ -91,12 +92,12 @@ async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
 
 /**
  * Each attempt is a new call to the tool, and policies and suspensions may have changed: it is checked again, and not made if
- * refused, or while the run is suspended.
+ * refused, before people have approved it, or while the run is suspended.
  */
 async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
   const { drive, call, inTurn } = attempts;
   for (let isBegun = false; ;) {
-    const { row, pauseMs, wasUnderWay, authorization } = await lookAgain(attempts);
+    const { row, pauseMs, wasUnderWay, authorization, stopped } = await lookAgain(attempts);
     if (pauseMs > 0) return { kind: 'later', waitMs: pauseMs };
     const lost = wasUnderWay ? interruptionOf(toClaim(attempts, row)) : undefined;
     if (lost) {
@@ -109,9 +110,8 @@ async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEn
       await inTurn(() => putOff(drive, row));
       return DONE;
     }
-    const message = obstacleOf(authorization);
-    if (message !== undefined) {
-      await inTurn(() => giveUp(attempts, row, message));
+    if (stopped) {
+      await inTurn(() => leave(attempts, stopped));
       return DONE;
     }
     if (!isBegun) {
@@ -131,9 +131,11 @@ interface Looked {
   /** Whether the attempt was under way when its driver died. */
   wasUnderWay: boolean;
   authorization: Authorization;
+  /** The change for a call that may not be made now. */
+  stopped: AppendedChange | undefined;
 }
 
-async function lookAgain({ drive, call }: Attempts): Promise<Looked> {
+async function lookAgain({ drive, call, attempt }: Attempts): Promise<Looked> {
   const { context, tenantId, definition, tools } = drive;
   const run = currentRun(drive);
   const own = drive.step.ownCalls.get(call.id);
@@ -145,7 +147,9 @@ async function lookAgain({ drive, call }: Attempts): Promise<Looked> {
     // `pending` in the ledger: a person wants the call made again, or it was put off, or pauses.
     const wasUnderWay = call.status === 'running' && stored?.status === 'running';
     const lost = wasUnderWay && { error: interruptedAttempt(stored) };
-    return { row: { ...row, ...lost }, pauseMs: stored?.retry_in_ms ?? 0, wasUnderWay, authorization };
+    const next = { ...row, ...lost };
+    const stopped = await recheckClaim(tx, { run, call: { ...next, attempt, status: 'pending' } }, authorization);
+    return { row: next, pauseMs: stored?.retry_in_ms ?? 0, wasUnderWay, authorization, stopped };
   });
 }
 
@@ -156,11 +160,6 @@ async function readRow({ context, tenantId }: Drive, id: string): Promise<Ledger
 function found(row: ToolCallRow | undefined, id: string): ToolCallRow {
   if (!row) throw new Error(`the ledger has no call ${id}`);
   return row;
-}
-
-/** Why a call may not be made, if so. The driver cannot wait for a person: a call that now needs approval is not made either. */
-function obstacleOf({ decision }: Authorization): string | undefined {
-  return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
 }
 
 /** The call's attempt under way. */
@@ -237,7 +236,6 @@ async function pause(
 
 interface Finished {
   call: Pick<CallState, 'id' | 'mode'>;
-  from?: CallStatus[];
   attempt: number;
   settlement: SettledAs;
   latencyMs: number;
@@ -263,17 +261,22 @@ export async function finish(drive: Drive, finished: Finished): Promise<void> {
   const event = settleCall(drive.log.state, settled, 'worker');
   const { actor, turn_id, step } = event;
   appendEvent(drive.log, ...facts.map((fact) => ({ ...fact, actor, turn_id, step })), event);
-  changeCall(drive.log, finished.from ? { ...change, from: finished.from } : change);
+  changeCall(drive.log, change);
   if (call.mode === 'pure') return;
+  await commitEnd(drive);
+}
+
+async function commitEnd(drive: Drive): Promise<void> {
   saveCheckpointIfDue(drive);
   announceNext(drive);
   await commit(drive);
 }
 
-async function giveUp({ drive, call, attempt }: Attempts, row: LedgerCall, message: string): Promise<void> {
-  const why = { code: 'stopped', message };
-  const failed = { status: 'failed' as const, origin: 'drover' as const, ...why };
-  const settlement = settleUnmade({ ...row, attempt }, why) ?? failed;
+/** Commits that a call is refused, or waits for people. What they make of it is read from the ledger. */
+async function leave({ drive, call }: Attempts, { events, calls = [] }: AppendedChange): Promise<void> {
+  drive.step.ownCalls.delete(call.id);
+  appendEvent(drive.log, ...events);
   // A call that was put off, or is to be retried, has no attempt under way.
-  await finish(drive, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
+  for (const change of calls) changeCall(drive.log, { ...change, from: ['pending', 'running'] });
+  await commitEnd(drive);
 }

@@ -157,7 +157,7 @@ describe('Suspension', () => {
     const tool = { name: 'send', annotations, execution: { inline: true, retry_config } };
     for (const [status, end] of [
       [503, 'unknown'],
-      [429, 'failed'],
+      [429, 'denied'],
     ] as const) {
       const agent = await engine.agent({ execution_config: { on_unknown: 'tell_model' } }, [tool]);
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));

@@ -216,7 +216,7 @@ for (const mode of DOMAIN_MODES) {
         const run = await start(undefined, sender);
         await engine.finish(run);
         assert.deepEqual([(await rowOf(run)).stop_reason, engine.tools.seen.length], ['budget', 1]);
-        assert.equal((await callsOf(run))[0]?.status, 'failed');
+        assert.equal((await callsOf(run))[0]?.status, 'denied');
       });
 
       it('make the calls of the last step, which belong to it', async () => {

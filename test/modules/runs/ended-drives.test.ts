@@ -84,7 +84,11 @@ describe('A call that its driver makes, where the drive ends by an error', () =>
       return Promise.reject(Object.assign(new Error('undone'), { code: '40001' }));
     };
     const config = { ...context.config, leaseMs: 1500 };
-    return { context: { ...context, commit, config }, undone: () => undone, undoNoMore: () => void (isUndoing = false) };
+    return {
+      context: { ...context, commit, config },
+      undone: () => undone,
+      undoNoMore: () => void (isUndoing = false),
+    };
   }
 
   it('keeps its result where the driver holds the run, and the database undoes each commit of it', async () => {

@@ -17,9 +17,9 @@ export function parseKeepingDigits(json: string): unknown {
 type Path = (string | number)[];
 
 /**
- * Yields the paths (keys and indexes, from the outside in) of numbers that `JSON.parse` would round. Skips those
- * beyond 2^53 that a double holds exactly or that print with the same digits. Of a repeated key only the last counts.
- * For JSON that is not nested deeply. @throws SyntaxError
+ * Yields the paths (keys and indexes, from the outside in) of numbers that are other ones once parsed and written again.
+ * A double that holds one exactly is no help: from 2^55 on its digits may be written otherwise. Of a repeated key only
+ * the last counts. For JSON that is not nested deeply. @throws SyntaxError
  */
 export function* findRounded(json: string): Generator<Path> {
   const rounded = findChanged(json).filter(({ start, end }) => isRounded(json.slice(start, end)));
@@ -30,7 +30,14 @@ export function* findRounded(json: string): Generator<Path> {
 
 function isRounded(digits: string): boolean {
   const value = Number(digits);
-  return !Number.isFinite(value) || (String(value) !== digits && BigInt(value) !== BigInt(digits));
+  return !Number.isFinite(value) || (String(value) !== digits && asWritten(value) !== BigInt(digits));
+}
+
+/** The integer that is written for a double. Those from 1e21 on have an exponent, and fewer digits after the point than it says. */
+function asWritten(value: number): bigint {
+  const [digits = '', exponent = '0'] = String(value).split('e+');
+  const [whole = '', fraction = ''] = digits.split('.');
+  return BigInt(whole + fraction) * 10n ** BigInt(Number(exponent) - fraction.length);
 }
 
 function* pathsTo(value: unknown, mark: string, path: Path = []): Generator<Path> {

@@ -9,7 +9,7 @@ export function refuseRounded(json: string, body: unknown): void {
   for (const keys of findRounded(json)) {
     if (isBound(keys)) continue;
     const path = ['body', ...keys].join('.');
-    const message = 'is an integer that JSON numbers of IEEE 754 do not hold exactly; send it as a string';
+    const message = 'is an integer that JSON numbers of IEEE 754 do not keep digit by digit; send it as a string';
     throw new RefusedJson(body, `${path} ${message}.`, [{ path, message }]);
   }
 }

@@ -40,7 +40,10 @@ export function takenOver(handed: Handed): Known {
 
 /** The same state during a model call. */
 export interface Carrying extends Carried {
-  modelCall?: { asked?: { model: string; estimated: number }; failures: number } | null | undefined;
+  modelCall?:
+    | { asked?: { model: string; estimated: number }; failures: number; turnId?: string | undefined }
+    | null
+    | undefined;
 }
 
 /** Types of events that change this state. */
@@ -56,16 +59,19 @@ export const CARRYING = [
 type CarryingEvent = Extract<NewEvent, { type: (typeof CARRYING)[number] }>;
 
 /** The state after more of those events. Equals what the fold of all events gives. */
-export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEvent, 'type' | 'payload'>[]): Known {
+export function carriedAfter(
+  start: Carrying,
+  events: readonly Pick<CarryingEvent, 'type' | 'payload' | 'turn_id'>[],
+): Known {
   let { calibration, containerId, modelCall, steered, refusedFiles, firstKept, cut } = start;
-  for (const { type, payload } of events as readonly CarryingEvent[]) {
+  for (const { type, payload, turn_id: turnId } of events as readonly CarryingEvent[]) {
     if (type === 'message.dequeued') {
       if (payload.as === 'steer' && payload.length !== undefined) steered = [...(steered ?? []), payload.length - 1];
     } else if (type === 'context.compacted' || type === 'context.transformed') {
       ({ firstKept, cut } = contextChange({ type, payload } as Extract<RunEvent, { type: typeof type }>));
     } else if (type === 'model.called') {
       if (typeof payload.tool_choice === 'object') continue;
-      modelCall = { ...estimateOf(payload), failures: 0 };
+      modelCall = { ...estimateOf(payload), failures: 0, turnId };
     } else if (type === 'model.retried') {
       calibration = corrected(calibration, payload.calibration);
     } else if (payload.tool !== undefined) {
@@ -74,7 +80,9 @@ export function carriedAfter(start: Carrying, events: readonly Pick<CarryingEven
       if (payload.error.code === INTERRUPTED) continue;
       calibration = corrected(calibration, payload.calibration);
       if (payload.refused_files) refusedFiles = [...(refusedFiles ?? []), payload.refused_files];
-      modelCall = modelCall && { ...modelCall, failures: modelCall.failures + 1 };
+      // A turn that was ended meanwhile tells of its models late: no failure of the next one's call.
+      const isLate = modelCall?.turnId !== undefined && modelCall.turnId !== turnId;
+      if (modelCall && !isLate) modelCall = { ...modelCall, failures: modelCall.failures + 1 };
     } else {
       calibration = calibrationAfter({ calibration, modelCall }, payload);
       containerId = payload.container_id ?? containerId;

@@ -72,7 +72,7 @@ const PARTIAL = `
     select jsonb_build_object('step', f.step, 'text', f.payload->>'partial') from run_events f
       where f.run_id = e.run_id and f.commit_seq > e.seq and f.commit_seq <= e.seq + 100
         and f.turn_id = e.turn_id and f.type = 'model.failed' and f.payload->>'partial' is not null
-      order by f.commit_seq, f.seq limit 1`;
+      order by f.commit_seq desc, f.seq desc limit 1`;
 const COLUMNS = `
   ${HEAD}, m.content,
   case when k.id is not null then jsonb_build_object('name', k.name, 'tool_use_id', k.tool_use_id, 'arguments', ${ARGUMENTS},

@@ -289,7 +289,7 @@ export async function findCarried(
     [runId],
   );
   const events = await tx.query<Parameters<typeof carriedAfter>[1][number]>(
-    `select type, payload from run_events where run_id = $1 and commit_seq > $2 and seq > $2 and type = any($3)
+    `select type, payload, turn_id from run_events where run_id = $1 and commit_seq > $2 and seq > $2 and type = any($3)
        and ($4::int is null or step < $4) order by commit_seq, seq`,
     [runId, start?.seq ?? 1, CARRYING, beforeStep ?? null],
   );

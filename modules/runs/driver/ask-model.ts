@@ -170,6 +170,7 @@ async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Prom
   const learned = { ...(calibration && { calibration }), ...(refused_files && { refused_files }) };
   const failed = { model: resolved.model, error: problem, ...paid, ...learned, ...written };
   appendEvent(drive.log, recordModelFailure(drive.log.state, call.step, failed));
+  if (drive.uncommitted.partial) drive.uncommitted.partial.isRecorded = true;
   if (late) throw late;
   const { rateLimiter } = resolved;
   if (rateLimiter === null || !error.transient) return { resolved, problem, error };

@@ -135,13 +135,14 @@ interface Uncommitted {
   reconsider: (() => void) | null;
 }
 
-/** The answer being written; `text`: so far; `paid`: once the call is over. */
+/** The answer being written; `text`: so far; `paid`: once the call is over; `isRecorded`: a pending event tells its failure. */
 export interface PartialAnswer {
   model: string;
   turnId: string;
   step: number;
   text: string;
   paid?: Paid;
+  isRecorded?: boolean;
 }
 
 /** Usage and cost of a call, as fields of its event; empty if nothing was paid. */

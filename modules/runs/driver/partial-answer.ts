@@ -43,14 +43,17 @@ export async function keepPartialAnswer(drive: Drive): Promise<void> {
   }
 }
 
-/** The call's end, if anything of an answer had come, after earlier attempts that were paid for and not committed. */
+/** The call's end, if anything of an answer had come, after earlier attempts and models that were paid for and not committed. */
 function lostEvents({ log }: Drive, partial: PartialAnswer): NewEvent[] {
-  const retried = log.pending.events.filter((event) => event.type === 'model.retried' && event.payload.usage);
-  const { model, turnId, step, paid } = partial;
+  const pending = log.pending.events;
+  const before = pending.some(isPaid)
+    ? pending.filter((event) => isPaid(event) || event.type === 'model.fell_back')
+    : [];
+  const { model, turnId, step, paid, isRecorded } = partial;
   const text = partialText(partial);
-  if (text === undefined && !paid?.usage) return retried;
+  if (isRecorded || (text === undefined && !paid?.usage)) return before;
   const failed = { model, error: ENDED_FIRST, ...paid, ...(text !== undefined && { partial: text }) };
-  return [...retried, recordModelFailure({ turn: { id: turnId } }, step, failed)];
+  return [...before, recordModelFailure({ turn: { id: turnId } }, step, failed)];
 }
 
 /** What is set aside for a call of which nothing had come is released. Of a call that is not known to have failed it stays. */
@@ -62,6 +65,10 @@ function settlementOf(
   // What ended the turn has raised the fence.
   if (spent) return { step, settle: 'estimated', fence, ...spent };
   return paid && reservation?.call ? { step, settle: 'released', fence } : undefined;
+}
+
+function isPaid(event: NewEvent): boolean {
+  return (event.type === 'model.retried' || event.type === 'model.failed') && event.payload.usage !== undefined;
 }
 
 function spentBy(events: readonly NewEvent[]): Spent | undefined {

@@ -1,6 +1,10 @@
 /** What is counted of an answer whose turn is ended before it is whole. */
 import assert from 'node:assert/strict';
+import type { RunEvent } from '../../../core/events.ts';
+import { listEvents } from '../../../db/events.ts';
+import { listTurns, withPartials } from '../../../db/turns.ts';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -24,9 +28,10 @@ describe('An answer that is ended in its middle', () => {
   /** Cancelled once all of this has come; `first`: answers to earlier attempts. */
   const cancelled = async (
     content: AnthropicReply['content'],
-    { first = [] as AnthropicReply[], budget = {} } = {},
+    { first = [] as AnthropicReply[], budget = {}, fallback = {} } = {},
   ) => {
-    const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5', base_delay: 0 } });
+    const llm_config = { default_model: 'claude-sonnet-5', base_delay: 0, ...fallback };
+    const agent = await engine.agent({ llm_config });
     const usage = { input_tokens: PROMPT, output_tokens: 1 };
     engine.say((_, n) => ({ usage, ...(first[n] ?? { content: content ?? [], hang: true }) }));
     const { run } = await engine.start(agent, 'go', { config: budget });
@@ -41,6 +46,19 @@ describe('An answer that is ended in its middle', () => {
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
     assert.equal(await driving, 'lost');
     leave();
+    return run;
+  };
+
+  /** Cancelled when its driver is about to commit an event of this type. */
+  const cancelledBefore = async (type: RunEvent['type'], reply: AnthropicReply) => {
+    engine.say(() => ({ usage: { input_tokens: PROMPT, output_tokens: 500 }, ...reply }));
+    const { run } = await engine.start(await engine.agent(), 'go', { config: { budget: { max_tokens: 100_000 } } });
+    const commit: Context['commit'] = async (change) => {
+      const isDue = change.events.some((event) => event.type === type);
+      if (isDue) await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      return engine.context.commit(change);
+    };
+    assert.equal(await engine.drive(run, { ...engine.context, commit }), 'lost');
     return run;
   };
 
@@ -174,5 +192,42 @@ describe('An answer that is ended in its middle', () => {
   it('is paid for with the attempts before it that had broken off', async () => {
     const broken = { ...text(LONG), error: { type: 'api_error', midStream: true } };
     await assertCounted(await cancelled(text(LONG).content, { first: [broken] }), { attempts: 2 });
+  });
+
+  it('is paid for with the model before it that had failed, and the text shown is the last one', async () => {
+    const refused = { ...text(`first ${LONG}`), error: { type: 'invalid_request_error', midStream: true } };
+    const fallback = { fallback_model: 'claude-haiku-4-5' };
+    const run = await cancelled(text(`second ${LONG}`).content, { first: [refused], fallback });
+    await assertCounted(run, { attempts: 2 });
+    const told = (await engine.log(run)).flatMap((event) => {
+      if (event.type === 'model.fell_back') return [`to ${event.payload.to}`];
+      return event.type === 'model.failed' ? [`${event.payload.model}: ${event.payload.error.code}`] : [];
+    });
+    assert.deepEqual(told, [
+      'claude-sonnet-5: invalid_request',
+      'to claude-haiku-4-5',
+      'claude-haiku-4-5: interrupted',
+    ]);
+    const [turn] = await engine.context.db.withTenant(engine.tenantId, async (tx) =>
+      withPartials(tx, (await listTurns(tx, run, { limit: 1 })).rows),
+    );
+    assert.match(turn?.partial ?? '', /^second /);
+    const { events } = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      listEvents(tx, { runId: run, after: 0, limit: 1, maxBytes: 1e6, types: ['turn.interrupted'] }),
+    );
+    assert.match(events[0]?.partial?.text ?? '', /^second /);
+  });
+
+  it('is paid for once where its last model has failed, and nobody has committed that yet', async () => {
+    const error = { type: 'invalid_request_error', midStream: true };
+    const run = await cancelledBefore('turn.failed', { ...text(LONG), error });
+    const tokens = await assertCounted(run);
+    const [failed] = (await engine.log(run)).filter(({ type }) => type === 'model.failed');
+    assert.ok(failed?.type === 'model.failed');
+    assert.deepEqual([failed.payload.error.code, failed.payload.partial], ['invalid_request', LONG]);
+    assert.deepEqual(
+      (await reservationsOfRun(engine, run)).map((each) => [each.state, each.tokens]),
+      [['estimated', tokens]],
+    );
   });
 });

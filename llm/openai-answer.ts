@@ -13,6 +13,8 @@ export interface CompletionDraft {
   /** The tiers in which it is served, if it is not the standard one. */
   tiers?: DearerTier[] | undefined;
   finishReason: string | undefined;
+  /** Whether the server has named an error as the reason. */
+  failed: boolean;
   /** Whether the server has ended the answer. */
   ended: boolean;
   reasoning: string;
@@ -62,7 +64,7 @@ interface RawUsage {
 }
 
 export function newCompletion(): CompletionDraft {
-  const said = { reasoning: '', text: '', refused: false, calls: [] };
+  const said = { reasoning: '', text: '', refused: false, failed: false, calls: [] };
   return { model: undefined, usage: NO_TOKENS, finishReason: undefined, ended: false, ...said };
 }
 
@@ -74,8 +76,9 @@ export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelt
   if (chunk.usage) draft.usage = usageOf(chunk.usage);
   const choice = chunk.choices?.[0];
   if (!choice) return;
-  // An error that the server tells beside this, or after it: the answer is not whole.
-  if (choice.finish_reason !== 'error') draft.finishReason = choice.finish_reason ?? draft.finishReason;
+  // The server may tell the error itself beside this, or after it.
+  if (choice.finish_reason === 'error') draft.failed = true;
+  else draft.finishReason = choice.finish_reason ?? draft.finishReason;
   const message = choice.delta ?? choice.message ?? {};
   const reasoning = textIn(message.reasoning_content) || textIn(message.reasoning);
   draft.reasoning += reasoning;
@@ -106,10 +109,11 @@ export function takeCompletion(
   if (completion.choices === undefined) throw notItsApi('openai', 'JSON that is no answer of a model');
 }
 
-/** Content and stop reason of a whole answer. Throws `unavailable` if the stream broke off. */
+/** Content and stop reason of a whole answer. Throws `unavailable` if the stream broke off, or ended with an error. */
 export function finishCompletion(draft: CompletionDraft): { content: AssistantBlock[]; stopReason: StopReason } {
-  if (draft.finishReason === undefined && !draft.ended) {
-    throw new ModelError('unavailable', 'openai: the answer broke off.');
+  if (draft.finishReason === undefined && (draft.failed || !draft.ended)) {
+    const how = draft.failed ? 'ended with an error' : 'broke off';
+    throw new ModelError('unavailable', `openai: the answer ${how}.`);
   }
   const reason = reasonOf(draft);
   const isCut = isCutOff(reason);

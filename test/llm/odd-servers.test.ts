@@ -20,7 +20,7 @@ interface Case {
   thought?: string;
   /** How long the server may be silent, where that is what the case is about. */
   idleMs?: number;
-  error?: { kind: ModelErrorKind; message: RegExp };
+  error?: { kind: ModelErrorKind; message: RegExp; usage?: { input: number; output: number } };
 }
 
 const TEXT = [{ type: 'text', text: 'Grüße 🌍' }];
@@ -144,6 +144,22 @@ const CHAT_COMPLETIONS: Case[] = [
     name: 'an error as its finish reason, and then the error',
     send: stream(events(SAID, chunk({}, 'error'), { error: { message: 'The engine failed', code: 502 } })),
     error: { kind: 'unavailable', message: /engine failed/ },
+  },
+  {
+    name: 'an error as its finish reason, and no word of it',
+    send: stream(events(called(weather('{}', { index: 0, id: 'a' })), chunk({}, 'error'), ...END.slice(1))),
+    error: { kind: 'unavailable', message: /ended with an error/, usage: { input: 7, output: 3 } },
+  },
+  {
+    name: 'a whole completion with an error as its finish reason',
+    send: json({ choices: [{ message: { content: 'Grüße' }, finish_reason: 'error' }], usage: COUNTED }),
+    error: { kind: 'unavailable', message: /ended with an error/, usage: { input: 7, output: 3 } },
+  },
+  {
+    name: 'a finish reason, and then an error as another',
+    send: stream(events(SAID, STOP, chunk({}, 'error'), ...END.slice(1))),
+    content: TEXT,
+    usage: { input: 7, output: 3 },
   },
   {
     name: 'neither a finish reason nor [DONE]',
@@ -474,11 +490,13 @@ async function completed(asked: Asked, request: ModelRequest) {
   return { response: completeUsage(request, response), ...pieces };
 }
 
-async function assertFails(asked: Promise<unknown>, { kind, message }: NonNullable<Case['error']>): Promise<void> {
+async function assertFails(asked: Promise<unknown>, expected: NonNullable<Case['error']>): Promise<void> {
+  const { kind, message, usage = {} } = expected;
   await assert.rejects(asked, (error) => {
     assert.ok(error instanceof ModelError, String(error));
     assert.equal(error.kind, kind, error.message);
     assert.match(error.message, message);
+    for (const [of, tokens] of Object.entries(usage)) assert.equal({ ...error.usage }[of], tokens, of);
     return true;
   });
 }

@@ -230,4 +230,34 @@ describe('An answer that is ended in its middle', () => {
       [['estimated', tokens]],
     );
   });
+
+  it('is paid for where it had come whole, and nobody has committed it yet', async () => {
+    const run = await cancelledBefore('model.responded', text(LONG));
+    assert.equal(await assertCounted(run), PROMPT + 500, 'as the provider had counted');
+  });
+
+  it('is left to the next driver where its turn goes on there', async () => {
+    const [heard, goesOn] = [door(), door()];
+    engine.say(async (_, n) => {
+      if (n === 0) return { ...text(LONG), hang: true };
+      await goesOn.pass();
+      return text('done');
+    });
+    const { run } = await engine.start(await engine.agent(), 'go');
+    const leave = engine.context.bus.watch(run, ({ kind }) => {
+      if (kind === 'delta') void heard.pass();
+    });
+    const config = { ...engine.context.config, leaseMs: 600 };
+    const first = engine.drive(run, { ...engine.context, config });
+    await heard.reached;
+    await engine.everyoneDies();
+    const second = engine.drive(run);
+    assert.equal(await first, 'lost');
+    assert.deepEqual(await attemptsOf(run), []);
+    await goesOn.reached;
+    goesOn.open();
+    assert.equal(await second, 'dormant');
+    leave();
+    assert.equal((await storedRun(engine, run)).status, 'completed');
+  });
 });

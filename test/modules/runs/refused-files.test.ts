@@ -5,10 +5,12 @@ import { loadRun } from '../../../db/claim-run.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { namesFile } from '../../../modules/runs/driver/refused-content.ts';
 import { postTurn } from '../../../modules/runs/post-turn.ts';
+import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { bytesOf, explain, snapshotsOf } from '../../support/explained-context.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
+import { endParking, makeOutagesDue } from '../../support/queries/model-calls.ts';
 import { replayRecorded } from '../../support/recorded-replay.ts';
 
 const picture = (name: string): Attachment => ({
@@ -148,6 +150,28 @@ describe('An image for which a provider refuses the request', () => {
     const { run } = await start(agent, 'look', { with: ['good'] });
     assert.equal(await post(agent, run, { message: 'and again?' }), 'turn.completed');
     for (const request of sent()) assert.match(request, /good\.png/);
+  });
+
+  it('is sent again where its run waits for a model that has not refused it', async () => {
+    const llm_config = { default_model: 'claude-sonnet-5', fallback_model: 'claude-haiku-4-5', max_retries: 0 };
+    const agent = await engine.agent({ llm_config });
+    const away = { error: { status: 500, type: 'api_error', message: 'boom' } };
+    engine.say((request) => (request.model === 'claude-sonnet-5' ? away : refusal('Could not process image')));
+    const input = { message: 'look', attachments: [picture('good')] };
+    const { run } = await engine.start(agent, 'look', { input });
+    assert.equal(await engine.drive(run), 'dormant');
+    const told = (await engine.log(run)).flatMap((event) => {
+      if (event.type === 'model.failed') return [[event.payload.model, event.payload.refused_files]];
+      return event.type === 'model.deferred' ? [['waits']] : [];
+    });
+    assert.deepEqual(told, [['claude-sonnet-5', undefined], ['claude-haiku-4-5', undefined], ['waits']]);
+    engine.say(() => text('seen'));
+    await makeOutagesDue(engine);
+    await endParking(engine, run);
+    assert.equal(await wakeParkedRuns(engine.context), 1);
+    assert.equal(await engine.drive(run), 'dormant');
+    assert.match(sent()[0] ?? '', /good\.png/);
+    assert.equal(await outcomeOf(run), 'turn.completed');
   });
 
   it('may be one that another model had answered to', async () => {

@@ -95,6 +95,23 @@ describe('A provider that refuses a conversation for its length', () => {
     assert.doesNotMatch(sent()[4] ?? '', /SECOND/);
   });
 
+  it('is not asked once more where the current turn would be too long without the oldest ones, too', async () => {
+    strict(() => text('noted'));
+    const { log } = await talk(await agent(), [long(600, 'FIRST '), long(1650, 'SECOND '), 'hello again']);
+    assert.deepEqual(endsOf(log), ['completed', 'context_overflow', 'completed']);
+    assert.match(sent()[1] ?? '', /FIRST.*SECOND/);
+    assert.equal(sent().length, 3);
+  });
+
+  it('is not corrected by what Drover itself refuses for its length', async () => {
+    engine.say(() => text('noted'));
+    const { log } = await talk(await agent(), [long(5000, 'FIRST '), 'hello again']);
+    assert.deepEqual(endsOf(log), ['context_overflow', 'completed']);
+    assert.equal(sent().length, 1);
+    const failed = log.flatMap((event) => (event.type === 'model.failed' ? [event.payload.calibration] : []));
+    assert.deepEqual(failed, [undefined]);
+  });
+
   it('fails the turn with words on the window that is assumed, and on the setting for another', async () => {
     const by = await engine.agent({ llm_config: { default_model: 'anthropic/local', max_tokens: 500 } });
     const message = "This model's maximum context length is 8192 tokens, however you requested 9500 tokens.";

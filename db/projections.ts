@@ -56,7 +56,7 @@ export async function deleteRow(tx: Tx, { table, key }: Projection, row: Columns
 
 /** Columns of a reinserted row that the log does not define, as JSON, from the row `$1`. */
 const UNLOGGED: Record<string, string> = {
-  runs: `(select jsonb_build_object('last_seq', e.seq, 'updated_at', e.occurred_at, 'fence', 0, 'dormant', false,
+  runs: `(select jsonb_build_object('last_seq', e.seq, 'updated_at', e.occurred_at, 'fence', 0, 'lost_leases', 0, 'dormant', false,
       'output_bytes', (select coalesce(sum(k.output_bytes), 0) from tool_calls k where k.run_id = e.run_id),
       'thread_place', coalesce($1::jsonb->'thread_place', (select to_jsonb(count(*) + 1) from runs o
         where o.thread_id = ($1::jsonb->>'thread_id')::uuid and o.created_at < ($1::jsonb->>'created_at')::timestamptz)))

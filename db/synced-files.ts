@@ -57,6 +57,7 @@ interface NodeFiles {
   stream_ops: {
     setattr: (stream: Stream, attributes: Attributes) => void;
     write: (stream: Stream, buffer: Int8Array, ...where: Where) => number;
+    close: (stream: Stream) => void;
     fsync?: (stream: Stream) => void;
   };
 }
@@ -68,14 +69,14 @@ function nodeFilesOf(module: PGlite['Module']): NodeFiles {
 function syncAsAsked(nodeFiles: NodeFiles, log: LogSync): void {
   const { node_ops: nodes, stream_ops: streams, realPath, tryFSOperation } = nodeFiles;
   const { setattr, rename, unlink } = nodes;
-  const { setattr: setOpen, write } = streams;
+  const { setattr: setOpen, write, close } = streams;
   const follow = (node: FileNode) => {
     if (log.isBehind() && !isApart(realPath(node))) tryFSOperation(log.settleNow);
   };
 
   streams.fsync = (stream) => {
     const path = realPath(stream.node);
-    if (isLog(path)) log.defer(path);
+    if (isLog(path)) log.defer(stream.nfd);
     if (isLog(path) || isNewLog(path)) return;
     follow(stream.node);
     tryFSOperation(() => fsyncSync(stream.nfd));
@@ -84,6 +85,7 @@ function syncAsAsked(nodeFiles: NodeFiles, log: LogSync): void {
     if (log.isBehind() && !isUnlogged(realPath(stream.node), buffer, where)) follow(stream.node);
     return write(stream, buffer, ...where);
   };
+  streams.close = (stream) => log.release(stream.nfd, () => close(stream));
   streams.setattr = (stream, attributes) => {
     if (attributes.size !== undefined) follow(stream.node);
     setOpen(stream, attributes);

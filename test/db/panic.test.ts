@@ -1,10 +1,11 @@
 /** What the embedded database does where its disk fails it; its subject is SQL. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
 import { isDatabaseAway, type DatabaseOptions } from '../../db/database.ts';
 import { openDatabase } from '../../db/open-database.ts';
+import { withNoFilesToOpen, withNothingSynced } from '../support/failing-files.ts';
 import { copyEmbeddedTemplate } from '../support/template.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -50,14 +51,8 @@ describe('An embedded database that cannot write what it has to', () => {
     const told: Error[] = [];
     const database = await open({ onBroken: (error) => told.push(error) });
     await database.asOwner((client) => client.query('create table kept as select 42 as answer'));
-    // Its open file can still be written, and not be found to be synced.
-    const log = join(parent, 'pgdata', 'pg_wal');
-    renameSync(log, `${log}.away`);
-    writeFileSync(log, '');
     const write = () => database.asOwner((client) => client.query('insert into kept values (1)'));
-    await assert.rejects(write, isDatabaseAway);
-    rmSync(log);
-    renameSync(`${log}.away`, log);
+    await withNothingSynced(() => assert.rejects(write, isDatabaseAway));
     await assert.rejects(write, isDatabaseAway);
     assert.equal(told.length, 1);
     assert.match(told[0]?.message ?? '', /its log cannot be synced/);
@@ -67,6 +62,19 @@ describe('An embedded database that cannot write what it has to', () => {
     const { rows } = await again.asOwner((client) => client.query('select answer from kept order by 1 desc limit 1'));
     assert.deepEqual(rows, [{ answer: 42 }]);
     await again.close();
+  });
+
+  it('commits where its process has as many files open as it may', async () => {
+    const told: Error[] = [];
+    const database = await open({ onBroken: (error) => told.push(error) });
+    const run = (text: string) => database.asOwner(async (client) => (await client.query(text)).rows);
+    await run('create table kept (n int)');
+    // Postgres has the files of the table open from here on.
+    await run('insert into kept values (1)');
+    await withNoFilesToOpen(() => run('insert into kept values (2)'));
+    assert.deepEqual(await run('select n from kept order by n'), [{ n: 1 }, { n: 2 }]);
+    assert.deepEqual(told, []);
+    await database.close();
   });
 
   it('writes nothing more once another process has taken over its directory', async () => {

@@ -10,6 +10,7 @@ import { createLiveSessions } from '../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
+import { boundConnections } from './kit/bound-connections.ts';
 import { createBodyRoom } from './kit/body-room.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
@@ -21,6 +22,8 @@ interface ServeOptions {
   port: number;
   /** Time for a request to arrive with its body; `LIMITS.requestSeconds` by default. */
   requestTimeoutMs?: number;
+  /** At the same time; a share of the process's descriptors by default. */
+  connections?: number;
   /** For all bodies and messages being read together; `LIMITS.bodyBytesAtOnce` by default. */
   bodyBytesAtOnce?: number | undefined;
   /** WebSocket limits other than those of `LIMITS`. */
@@ -55,11 +58,11 @@ export async function serve(
   const counter = await openRateCounter({
     ...config,
     db,
-    onError: warnOfStore(log, 'requests are counted in this process alone for now'),
+    onError: warnNowAndThen(log, 'requests are counted in this process alone for now'),
   });
   const liveStore = await openLiveStore({
     ...config,
-    onError: warnOfStore(log, 'sessions are read from the database for now'),
+    onError: warnNowAndThen(log, 'sessions are read from the database for now'),
   });
   const liveSessions = createLiveSessions(context, liveStore);
   const bodyRoom = createBodyRoom(options.bodyBytesAtOnce);
@@ -86,7 +89,7 @@ export async function serve(
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
-  const open = openConnections(server);
+  const open = boundConnections(server, options.connections, warnNowAndThen(log, 'connections are closed for others'));
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
     const upgrade = { request, connection, head };
@@ -108,16 +111,6 @@ export async function serve(
       await Promise.all([counter.close(), liveStore.close()]);
     },
   };
-}
-
-/** The connections that a server has at the time. */
-function openConnections(server: Server): ReadonlySet<Socket> {
-  const open = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-  });
-  return open;
 }
 
 /** The time for a request to arrive: uploads get more. */
@@ -151,8 +144,8 @@ function holdToTime(
   request.once('close', () => clearTimeout(timer));
 }
 
-/** Limits the rate of warnings: a lost connection fails several times a second. */
-function warnOfStore(log: Context['log'], what: string): (error: unknown) => void {
+/** Limits the rate of warnings: a lost connection fails several times a second, and strangers may open many. */
+function warnNowAndThen(log: Context['log'], what: string): (error: unknown) => void {
   const warn = limitRate((error) => log.warn({ err: error }, what));
   return (error) => warn(error instanceof Error ? error : new Error(String(error)), what);
 }

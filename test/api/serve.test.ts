@@ -115,6 +115,38 @@ describe('the server', () => {
     await api.close();
   });
 
+  it('answers beside more silent connections than it may have, and closes one too many without an answer', async () => {
+    const { gate, api } = await start();
+    const server = await serve(api.context, routesOf(gate), { host: '127.0.0.1', port: 0, connections: 3 });
+    const open = () => connect(server.port, '127.0.0.1').on('error', () => undefined);
+    const silent: Socket[] = [];
+    for (let i = 0; i < 3; i++) {
+      const socket = open();
+      await once(socket, 'connect');
+      silent.push(socket);
+    }
+    const closed = silent.map((socket) => once(socket, 'close'));
+    for (let i = 0; i < 3; i++) {
+      open().write('GET /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n');
+      await waitUntil('it has the request', () => gate.started === i + 1);
+      await closed[i];
+    }
+    const refused = open();
+    refused.resume();
+    await once(refused, 'close');
+    assert.equal(refused.bytesRead, 0);
+    assert.equal(gate.started, 3);
+    gate.open();
+    await waitUntil('there is room again', () =>
+      fetch(`${server.url}/echo`).then(
+        ({ status }) => status === 405,
+        () => false,
+      ),
+    );
+    await server.close(0);
+    await api.close();
+  });
+
   it('answers 408 to a request that does not come to its end in time, and to what is no HTTP 400', async () => {
     const { gate, api } = await start();
     const server = await serve(api.context, routesOf(gate), { host: '127.0.0.1', port: 0, requestTimeoutMs: 200 });

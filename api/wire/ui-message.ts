@@ -96,7 +96,10 @@ function takeDecision({ approvals }: Reading, { ask, isApproved, calls }: Answer
   const { data: reason } = withReason.safeParse(event.payload);
   for (const { id } of calls) {
     const approval = approvals.get(id);
-    if (approval?.id === ask.id) approvals.set(id, { ...approval, approved: isApproved, ...reason });
+    const isLast = approval?.id === ask.id;
+    // A refusal ends the call, also one of a question about several that was asked before the last.
+    if (isLast || !isApproved)
+      approvals.set(id, { ...(isLast ? approval : { id: ask.id }), approved: isApproved, ...reason });
   }
 }
 

@@ -214,6 +214,9 @@ function openPool(pglite: PGlite, { settle, panic, options }: Pick<Parts, 'settl
     await settle?.().catch((error: unknown) => {
       throw panic.error() ?? error;
     });
+    // What was begun in the very turn of the event loop in which it broke.
+    const broken = panic.error();
+    if (broken) throw broken;
   };
   const settings = { connect, max: 1, checkoutTimeoutMs, busy, ...(settle && { settle: settleOrBreak }) };
   return openKnexPool(settings, ['app', 'maintenance', 'owner', 'queue']);

@@ -50,6 +50,18 @@ export const NO_TOKENS: TokenUsage = {
   cache_write_1h: 0,
 };
 
+/** The tokens of both, by kind. */
+export function addUsage(one: TokenUsage, other: TokenUsage): TokenUsage {
+  return {
+    input: one.input + other.input,
+    output: one.output + other.output,
+    thinking: one.thinking + other.thinking,
+    cache_read: one.cache_read + other.cache_read,
+    cache_write_5m: one.cache_write_5m + other.cache_write_5m,
+    cache_write_1h: one.cache_write_1h + other.cache_write_1h,
+  };
+}
+
 /**
  * Tiers that providers charge more for than for their standard one: of speed (`fast`: Claude, `priority`: GPT), and of a
  * place (`us`: Claude, in the US alone).

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { holdsInfinity, isDeeperThan, isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
 import { ARGUMENT_DEPTH } from '../core/tool.ts';
-import { ModelError, NO_TOKENS } from '../core/model.ts';
+import { addUsage, ModelError, NO_TOKENS } from '../core/model.ts';
 import type { AnswerPiece, ArgumentsPiece, DearerTier, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
@@ -264,14 +264,14 @@ function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenU
 function compactionsIn(iterations: readonly ({ type?: string } & RawUsage)[]): TokenUsage {
   return iterations
     .filter((each) => each?.type === 'compaction')
-    .reduce((sum, each) => sumOfUsage(sum, mergeUsage(NO_TOKENS, each)), NO_TOKENS);
+    .reduce((sum, each) => addUsage(sum, mergeUsage(NO_TOKENS, each)), NO_TOKENS);
 }
 
 /** All tokens that an answer has used so far, its compactions included. */
 export function usageOf({ usage, compacted }: AnswerDraft): TokenUsage {
   const { input, cache_read, cache_write_5m, cache_write_1h } = compacted;
   const compaction = input + cache_read + cache_write_5m + cache_write_1h;
-  return { ...sumOfUsage(usage, compacted), ...(compaction > 0 && { compaction }) };
+  return { ...addUsage(usage, compacted), ...(compaction > 0 && { compaction }) };
 }
 
 /** The tiers in which the answer is served, if it is not the standard one. */
@@ -281,17 +281,6 @@ export function tiersOf({ speed, place }: AnswerDraft): DearerTier[] | undefined
     ...(place === 'us' ? ['us' as const] : []),
   ];
   return tiers.length > 0 ? tiers : undefined;
-}
-
-function sumOfUsage(one: TokenUsage, other: TokenUsage): TokenUsage {
-  return {
-    input: one.input + other.input,
-    output: one.output + other.output,
-    thinking: one.thinking + other.thinking,
-    cache_read: one.cache_read + other.cache_read,
-    cache_write_5m: one.cache_write_5m + other.cache_write_5m,
-    cache_write_1h: one.cache_write_1h + other.cache_write_1h,
-  };
 }
 
 /** The last event repeats the sum without its parts, so the share of the one-hour cache is kept from the first. */

@@ -1,6 +1,6 @@
 /** The fold of a turn's log: its spans so far, and what is open. */
 import type { EventType, RunEvent } from '../events.ts';
-import { NO_TOKENS, type TokenUsage } from '../model.ts';
+import { addUsage, NO_TOKENS, type TokenUsage } from '../model.ts';
 import { spanIdOf } from '../trace-context.ts';
 import { attributesOfCall, attributesOfModelCall, type AskedModel, type SpanAttributes } from './attributes.ts';
 
@@ -142,7 +142,7 @@ function endModelCall(reading: Reading, event: Of<'model.responded' | 'model.fai
   // An announced call may have waited for a process; its own time says when it was made.
   const startMs = Math.max(endMs - tookMs, asked?.sinceMs ?? (tookMs === Infinity ? endMs : 0));
   const { usage } = event.payload;
-  if (usage) reading.spent = sumOf(reading.spent ?? NO_TOKENS, usage);
+  if (usage) reading.spent = addUsage(reading.spent ?? NO_TOKENS, usage);
   finish(reading, event, {
     id: spanIdOf(`${reading.runId} ${event.seq}`),
     name: nameOf('chat', asked?.model ?? event.payload.model),
@@ -247,14 +247,3 @@ function finish(reading: Reading, event: RunEvent, span: Omit<Span, 'endMs'>): v
 export const nameOf = (operation: string, of: string | null) => (of === null ? operation : `${operation} ${of}`);
 
 export const msOf = ({ occurred_at: at }: Pick<RunEvent, 'occurred_at'>) => Date.parse(at);
-
-function sumOf(a: TokenUsage, b: TokenUsage): TokenUsage {
-  return {
-    input: a.input + b.input,
-    output: a.output + b.output,
-    thinking: a.thinking + b.thinking,
-    cache_read: a.cache_read + b.cache_read,
-    cache_write_5m: a.cache_write_5m + b.cache_write_5m,
-    cache_write_1h: a.cache_write_1h + b.cache_write_1h,
-  };
-}

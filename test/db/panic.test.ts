@@ -91,6 +91,23 @@ describe('An embedded database that cannot write what it has to', () => {
     assert.ok(existsSync(join(parent, 'lock')), 'the lock is the other process’s');
   });
 
+  it('acknowledges nothing that is begun in the very moment in which it is closed for good', async () => {
+    const told: Error[] = [];
+    let late: Promise<unknown> | undefined;
+    const database = await open({
+      onBroken(error) {
+        told.push(error);
+        late = database.asOwner((client) => client.query('create table late as select 1 as n'));
+        late.catch(() => undefined);
+      },
+    });
+    await database.asOwner((client) => client.query('create table kept as select 42 as answer'));
+    writeFileSync(join(parent, 'lock'), JSON.stringify({ token: 'of another' }));
+    await waitUntil('it is told', () => told.length > 0);
+    await assert.rejects(late ?? Promise.resolve(), isDatabaseAway);
+    await database.close();
+  });
+
   it('goes on where the file of a table could not grow, and has its next writes', async () => {
     const told: Error[] = [];
     const database = await open({ onBroken: (error) => told.push(error) });

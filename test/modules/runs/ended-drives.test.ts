@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import type { ToolAttempt, ToolDefinition } from '../../../core/tool.ts';
-import type { DrivenFrom } from '../../../jobs/slot-reservation.ts';
-import type { TurnJob } from '../../../jobs/turns.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { createRun } from '../../../modules/runs/create-run.ts';
 import { driveRun, type DriveEnd } from '../../../modules/runs/drive.ts';
+import { createDriven } from '../../support/create-driven.ts';
 import { cutOff } from '../../support/cut-off.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { toolsOfAgent } from '../../support/queries/agents.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 import { callOfRun, callsOfRun } from '../../support/queries/tool-calls.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -122,45 +119,21 @@ describe('A call that its driver makes, where the drive ends by an error', () =>
   });
 
   it('keeps nobody waiting for the run that its claim was to create, where the database goes away: there is an error at once', async () => {
-    const owner = await engine.agent({}, [{ name: 'charge', execution: { inline: true } }]);
-    const [tool = ''] = await toolsOfAgent(engine, owner);
-    const nodes = [{ name: 'charge', type: 'tool' as const, config: { tool } }];
-    const agent = await engine.agent({
-      workflow_graph: { entry_point: 'charge', nodes, edges: [] },
-      // Others are created with a checkpoint before the call.
-      execution_config: { checkpoint_frequency: 'manual' },
-    });
-    engine.toolsAnswer(() => undefined);
     const cut = cutOff(engine, { leaseMs: 1500 });
-    const commit: Context['commit'] = (change) => {
-      if (change.create) cut.off();
-      return cut.context.commit(change);
-    };
     const stop = new AbortController();
-    let driven: Promise<unknown> = Promise.resolve();
-    const driveHere = (job: TurnJob, from?: DrivenFrom) => {
-      const within = { ...cut.context, commit };
-      driven = driveRun(within, job, { stop: stop.signal, draining: () => false, from });
-      return driven;
-    };
-    const outbox = { ...cut.context.outbox, reserveSlot: () => ({ drive: driveHere, leave: () => undefined }) };
-    const created = createRun(
-      { ...cut.context, outbox },
-      {
-        tenantId: engine.tenantId,
-        workspaceId: engine.platform.workspaceId,
-        agentId: agent,
-        input: { message: 'charge it' },
-        config: {},
-        mayRaiseAutonomy: true,
-        idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+    const { created, drive: driven } = await createDriven(engine, {
+      context: cut.context,
+      commit: (change) => {
+        if (change.create) cut.off();
+        return cut.context.commit(change);
       },
-    );
+      stop,
+    });
     // The database is away all the while.
     await assert.rejects(created, { code: 'ECONNRESET' });
     cut.on();
     stop.abort(new Error('the process stops'));
-    await driven.catch(() => undefined);
+    await driven.end.catch(() => undefined);
     assert.equal(engine.tools.seen.length, 0);
   });
 });

@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
-import { createRun } from '../../../modules/runs/create-run.ts';
 import { driveRun, type DriveEnd } from '../../../modules/runs/drive.ts';
 import type { CommitResult } from '../../../db/commit-run.ts';
-import type { DrivenFrom } from '../../../jobs/slot-reservation.ts';
-import type { TurnJob } from '../../../jobs/turns.ts';
 import { setSuspension } from '../../../modules/governance/suspend.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
+import { createDriven } from '../../support/create-driven.ts';
 import { cutOff } from '../../support/cut-off.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { toolsOfAgent } from '../../support/queries/agents.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 import { callOfRun, callsOfRun, endFirstAttempt, endOfCall } from '../../support/queries/tool-calls.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -204,48 +201,21 @@ describe('A call that its driver makes', () => {
   describe('and that the commit claims which creates its run', () => {
     /** Creates a run whose graph begins with the call, as `commit` does it, in a slot of this process. */
     async function creating(commit: (made: Promise<CommitResult>, stop: AbortController) => Promise<CommitResult>) {
-      const owner = await engine.agent({}, [{ name: 'charge', execution: { inline: true } }]);
-      const [tool = ''] = await toolsOfAgent(engine, owner);
-      const nodes = [{ name: 'charge', type: 'tool' as const, config: { tool } }];
-      const workflow_graph = { entry_point: 'charge', nodes, edges: [] };
-      // Others are created with a checkpoint before the call.
-      const execution_config = { checkpoint_frequency: 'manual' as const };
-      const agent = await engine.agent({ workflow_graph, execution_config });
-      engine.toolsAnswer(() => undefined);
       const stop = new AbortController();
-      let run = '';
-      let driven: Promise<unknown> = Promise.resolve();
-      const driveHere = (job: TurnJob, from?: DrivenFrom) => {
-        run = job.runId;
-        const within: Context = {
-          ...engine.context,
-          commit: (change) => {
-            const made = engine.context.commit(change);
-            return change.create ? commit(made, stop) : made;
-          },
-        };
-        driven = driveRun(within, job, { stop: stop.signal, draining: () => false, from });
-        return driven;
-      };
-      const outbox = { ...engine.context.outbox, reserveSlot: () => ({ drive: driveHere, leave: () => undefined }) };
-      const created = createRun(
-        { ...engine.context, outbox },
-        {
-          tenantId: engine.tenantId,
-          workspaceId: engine.platform.workspaceId,
-          agentId: agent,
-          input: { message: 'charge it' },
-          config: {},
-          mayRaiseAutonomy: true,
-          idempotency: { tenantId: engine.tenantId, route: 'test', body: null },
+      const { created, drive: driven } = await createDriven(engine, {
+        context: engine.context,
+        commit: (change) => {
+          const made = engine.context.commit(change);
+          return change.create ? commit(made, stop) : made;
         },
-      );
+        stop,
+      });
       const answer = await created.then(
         () => 'created',
         (error: Error) => error.message,
       );
-      await driven.catch(() => undefined);
-      return { run, answer };
+      await driven.end.catch(() => undefined);
+      return { run: driven.run, answer };
     }
 
     it('is made where its process stops before it is sent', async () => {

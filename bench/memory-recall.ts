@@ -161,5 +161,6 @@ async function ask(
 const withVectors = () => process.env['BEAM_VECTORS'] === 'on';
 
 function embed({ embeddings }: BenchDrover['context'], texts: string[]): Promise<number[][]> {
-  return embeddings.embed(OFFLINE_EMBEDDINGS, texts, { signal: new AbortController().signal });
+  const payer = { tenantId, purpose: 'recall_embeddings' } as const;
+  return embeddings.embed(OFFLINE_EMBEDDINGS, texts, { signal: new AbortController().signal, payer });
 }

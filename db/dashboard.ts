@@ -1,6 +1,6 @@
 /** Usage of runs over days, and a tenant's waiting and current work. See `db/functions/dashboard.sql`. */
 import type { Tx } from './database.ts';
-import { HANDOFF_SUMMARY, OWN_USAGE, type OwnUsageRow } from './own-model-calls.ts';
+import { OWN_USAGE, PURPOSES_IN_NO_RUN, type OwnUsageRow } from './own-model-calls.ts';
 
 export interface UsageFilter {
   tenantId: string;
@@ -50,7 +50,7 @@ export async function readOwnUsage(
   return tx.query<OwnUsageRow>(
     `select purpose, ${OWN_USAGE}
      from own_model_calls
-     where tenant_id = $1 and workspace_id = $2 and (run_id is null or purpose = '${HANDOFF_SUMMARY}') and state <> 'released' and ($3::uuid is null or agent_id = $3)
+     where tenant_id = $1 and workspace_id = $2 and (run_id is null or purpose in (${PURPOSES_IN_NO_RUN})) and state <> 'released' and ($3::uuid is null or agent_id = $3)
        and created_at >= $4::date::timestamp at time zone 'UTC' and created_at < $5::date::timestamp at time zone 'UTC'
      group by purpose order by purpose`,
     [tenantId, workspaceId, agentId ?? null, from, to],

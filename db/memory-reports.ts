@@ -24,7 +24,7 @@ export async function readMemoryUsage(tx: Tx, agentId: string): Promise<MemoryUs
   );
   const calls = await tx.query<OwnUsageRow>(
     `select purpose, ${OWN_USAGE}
-       from own_model_calls where agent_id = $1 and state <> 'released' and purpose in ('memories', 'memory_summary', 'contradiction')
+       from own_model_calls where agent_id = $1 and state <> 'released' and purpose in ('memories', 'memory_summary', 'contradiction', 'memory_embeddings', 'recall_embeddings')
       group by purpose order by purpose`,
     [agentId],
   );

@@ -26,8 +26,20 @@ interface NewOwnCall {
 export const OWN_USAGE = `count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out,
   coalesce(sum(cost_usd), 0) as cost_usd, count(*) filter (where cost_usd is null) as unpriced`;
 
-/** The purpose of the only calls for a run that its usage does not count: whoever hands its work over does not hold its log. */
+/** The purpose of calls for a run that its usage does not count: whoever hands its work over does not hold its log. */
 export const HANDOFF_SUMMARY = 'handoff_summary';
+
+/** What embeddings of a provider are made for: memories and fragments, questions to these, worked examples, skills. */
+export const EMBEDDING_PURPOSES = [
+  'memory_embeddings',
+  'recall_embeddings',
+  'example_embeddings',
+  'skill_embeddings',
+] as const;
+export type EmbeddingPurpose = (typeof EMBEDDING_PURPOSES)[number];
+
+/** SQL: the purposes of calls whose usage is no run's, though they may be for one. */
+export const PURPOSES_IN_NO_RUN = [HANDOFF_SUMMARY, ...EMBEDDING_PURPOSES].map((each) => `'${each}'`).join(', ');
 
 export interface OwnUsageRow {
   purpose: string;
@@ -43,6 +55,11 @@ export interface OwnUsageRow {
 /** The agent id for reservations of calls that belong to no agent. */
 export const NO_AGENT = '00000000-0000-0000-0000-000000000000';
 
+/** The step of a call's reservation. Below 0 it is none that `max_steps` of a budget counts. */
+export function stepOf(purpose: string): number {
+  return EMBEDDING_PURPOSES.some((each) => each === purpose) ? -1 : 0;
+}
+
 /** Inserts a call about to be made, and its reservation. One statement. */
 export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
   await tx.query(
@@ -50,7 +67,7 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
        insert into own_model_calls (id, tenant_id, workspace_id, agent_id, thread_id, run_id, purpose, provider, model, state, lease_expires_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'open', clock_timestamp() + $15 * interval '1 ms'))
      insert into reservations (run_id, step, fence, tenant_id, workspace_id, agent_id, root_run_id, chain, state, tokens, cost_usd, created_at)
-       values ($1, 0, 0, $2, $3, $10, $11, $14, 'open', $12, $13, clock_timestamp())`,
+       values ($1, $16, 0, $2, $3, $10, $11, $14, 'open', $12, $13, clock_timestamp())`,
     [
       call.id,
       call.tenantId,
@@ -67,6 +84,7 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
       call.cost,
       call.chain ?? null,
       call.leaseMs,
+      stepOf(call.purpose),
     ],
   );
 }
@@ -97,7 +115,7 @@ export async function settleOwnCall(tx: Tx, id: string, end: OwnCallEnd): Promis
        update own_model_calls set state = $2, tokens_in = $3, tokens_out = $4, cost_usd = $5, usage = $6::jsonb, error_code = $7,
          settled_at = clock_timestamp() where id = $1 and state in ('open', 'estimated'))
      update reservations set state = $2, tokens = $8, cost_usd = $5, settled_at = now()
-       where run_id = $1 and step = 0 and fence = 0 and state in ('open', 'estimated') and not rolled_up`,
+       where run_id = $1 and state in ('open', 'estimated') and not rolled_up`,
     [
       id,
       state,

@@ -9,6 +9,7 @@ import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { filterByMetadata } from './filter-by-metadata.ts';
 import type { RunRow } from './claim-run.ts';
+import { PURPOSES_IN_NO_RUN } from './own-model-calls.ts';
 import { SUSPENDED_BY } from './suspension.ts';
 import type { TurnRow } from './turns.ts';
 
@@ -111,7 +112,8 @@ const WORKFLOW_SPEND = `
     select r.tokens_in, r.tokens_out, r.cost_usd where r.kind = 'workflow' and r.tokens_in > 0 union all
     -- Builds before did not tell the log what a planner was asked.
     select o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o
-      where r.kind = 'workflow' and r.tokens_in = 0 and o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
+      where r.kind = 'workflow' and r.tokens_in = 0 and o.run_id = r.id and o.state in ('settled', 'estimated')
+        and o.purpose not in (${PURPOSES_IN_NO_RUN})) u`;
 
 const HEAD = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,

@@ -1,7 +1,7 @@
 /** External effects and usage of runs that worked on tasks, with all below them. */
 import { MADE_THOUGH_FAILED } from '../core/ledger.ts';
 import { resultOf, type Tx } from './database.ts';
-import { HANDOFF_SUMMARY } from './own-model-calls.ts';
+import { PURPOSES_IN_NO_RUN } from './own-model-calls.ts';
 
 /** Maximum number of tools named. */
 const MOST_NAMED = 10;
@@ -35,7 +35,7 @@ export async function listEffectsOfTasks(
 
 /**
  * Tokens of all attempts at a task since a person last asked for a retry, including what these delegated, and what was set
- * aside or used for summaries of theirs, which are in no run's usage.
+ * aside or used for their embeddings and summaries, which are in no run's usage.
  */
 export async function tokensOfTask(tx: Tx, of: { workflowId: string; taskId: string }): Promise<number> {
   const rows = await tx.query<{ result: number }>(
@@ -43,7 +43,7 @@ export async function tokensOfTask(tx: Tx, of: { workflowId: string; taskId: str
        select r.id from tasks t join runs r on r.parent_run_id = $1 and r.parent_task_id = t.id and r.created_at >= coalesce(t.asked_at, r.created_at)
          where t.id = $2 ${BELOW})
      select (select coalesce(sum(r.tokens_in + r.tokens_out), 0) from below b join runs r on r.id = b.id)::bigint
-       + (select coalesce(sum(s.tokens), 0) from below b join own_model_calls o on o.run_id = b.id and o.purpose = '${HANDOFF_SUMMARY}'
+       + (select coalesce(sum(s.tokens), 0) from below b join own_model_calls o on o.run_id = b.id and o.purpose in (${PURPOSES_IN_NO_RUN})
            join reservations s on s.run_id = o.id where s.state <> 'released')::bigint as result`,
     [of.workflowId, of.taskId],
   );

@@ -1,12 +1,13 @@
 /** Compares a question with texts that recur, such as an agent's worked examples. */
 import { LRUCache } from 'lru-cache';
 import { sha256 } from '../core/ids.ts';
-import type { EmbedOptions } from './embed-texts.ts';
+import type { EmbeddingPayer, EmbedOptions } from './embed-texts.ts';
 
 interface Comparison {
   texts: readonly string[];
   question: string;
   signal: AbortSignal;
+  payer: EmbeddingPayer;
 }
 
 /** Cosines from -1 to 1 in the order of the texts; undefined while their vectors are not ready. */
@@ -30,30 +31,32 @@ export function createComparer(embed: Embed): { compare: CompareTexts; close: ()
   const underWay = new Set<string>();
   let last = Promise.resolve();
 
-  const make = async (key: string, model: string, texts: readonly string[]) => {
+  const make = async (key: string, model: string, { texts, payer }: Comparison) => {
     try {
-      const made = await embed(model, texts, { signal: closing.signal });
+      // The list serves other runs as well.
+      const made = await embed(model, texts, { signal: closing.signal, payer: { ...payer, runId: undefined } });
       vectors.set(key, made.map(toUnit));
     } finally {
       underWay.delete(key);
     }
   };
-  const begin = (key: string, model: string, texts: readonly string[]) => {
+  const begin = (key: string, model: string, comparison: Comparison) => {
     if (underWay.has(key)) return;
     underWay.add(key);
     // A failure needs no handling: the next caller finds no vectors.
-    last = last.then(() => make(key, model, texts)).catch(() => undefined);
+    last = last.then(() => make(key, model, comparison)).catch(() => undefined);
   };
 
   return {
-    compare: async (model, { texts, question, signal }) => {
+    compare: async (model, comparison) => {
+      const { texts, question, signal, payer } = comparison;
       const key = keyOf(model, texts);
       const list = vectors.get(key);
       if (!list) {
-        begin(key, model, texts);
+        begin(key, model, comparison);
         return undefined;
       }
-      const [asked = []] = await embed(model, [question], { signal, isWaitedFor: true });
+      const [asked = []] = await embed(model, [question], { signal, payer, isWaitedFor: true });
       const unit = toUnit(asked);
       return list.map((each) => dot(each, unit));
     },

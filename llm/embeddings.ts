@@ -7,7 +7,7 @@ import { OFFLINE_EMBEDDINGS } from '../core/memory/vector-names.ts';
 import { modelUnder, type EmbeddingSettings } from './embedding-settings.ts';
 import { createComparer, type CompareTexts } from './compare-texts.ts';
 import { embedEach } from './embed-each.ts';
-import type { EmbedOptions, EmbedTexts } from './embed-texts.ts';
+import type { EmbedOptions, EmbedTexts, PayForEmbeddings } from './embed-texts.ts';
 import { openOfflineEmbeddings } from './offline-embeddings.ts';
 import { embedOverHttp } from './openai-embeddings.ts';
 import type { Credential } from './provider.ts';
@@ -51,8 +51,8 @@ export class OtherLength extends Error {
 
 const OPENAI = /^openai\/(.+)$/;
 
-/** The embeddings of this process. Nothing is loaded before the first text. */
-export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig): Embeddings {
+/** The embeddings of this process. Nothing is loaded before the first text. `pay`: accounts for requests to providers. */
+export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig, pay: PayForEmbeddings): Embeddings {
   const offline = openOfflineEmbeddings();
   const cache = new LRUCache<string, number[]>({ max: LIMITS.cachedEmbeddings });
   /** Of the last vectors that models gave: cached ones of another length are made anew. */
@@ -64,7 +64,7 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
     if (model === OFFLINE_EMBEDDINGS) return offline.embed;
     const [, name] = OPENAI.exec(model) ?? [];
     if (!openai || name === undefined) throw new Error(`There is no key for the embedding model "${model}".`);
-    return (texts, { signal }) => embedOverHttp(openai, { model: name, texts, signal });
+    return (texts, options) => embedOverHttp({ credential: openai, pay }, { model: name, texts, options });
   };
   const embedSome: Embeddings['embedEach'] = async (model, texts, options) => {
     const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);

@@ -1,7 +1,7 @@
 /** Runs Drover's own embedding model in a thread: a long text takes tens of ms of a core. */
 import { Worker } from 'node:worker_threads';
 import { raceSignal } from '../lib/deadline.ts';
-import type { EmbedTexts } from './embed-texts.ts';
+import type { EmbedOptions } from './embed-texts.ts';
 import type { EmbedAnswer, EmbedRequest } from './sentence-encoder/thread.ts';
 
 interface Waiting {
@@ -16,8 +16,11 @@ const THREAD = SELF.endsWith('.ts')
        tsImport('./sentence-encoder/thread.ts', ${JSON.stringify(SELF)}));`
   : new URL('./sentence-encoder/thread.js', SELF);
 
+/** It costs nothing. */
+type EmbedForFree = (texts: readonly string[], options: Omit<EmbedOptions, 'payer'>) => Promise<number[][]>;
+
 /** Starts its thread with the first text, and again after the thread has died. */
-export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promise<void> } {
+export function openOfflineEmbeddings(): { embed: EmbedForFree; close: () => Promise<void> } {
   const waiting = new Map<number, Waiting>();
   let thread: Worker | undefined;
   let last = 0;

@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Credential } from './provider.ts';
+import type { EmbeddingAnswer, EmbedOptions, PayForEmbeddings } from './embed-texts.ts';
 import { TextsRefused } from './embed-each.ts';
+import { estimateTokens } from './estimate-tokens.ts';
 import { providerFetch } from './provider-fetch.ts';
 
 /** Texts per request. */
@@ -13,35 +15,42 @@ const answer = z.object({
   data: z.array(z.object({ index: z.int().min(0), embedding: z.union([z.string(), z.array(z.number())]) })),
 });
 
+const count = z.int().min(0).optional().catch(undefined);
+
+/** Whatever is odd here spoils no vectors. */
+const counted = z.object({
+  model: z.string().optional().catch(undefined),
+  usage: z.object({ prompt_tokens: count, total_tokens: count }).optional().catch(undefined),
+});
+
 interface Asked {
   model: string;
   texts: readonly string[];
-  signal: AbortSignal;
+  options: EmbedOptions;
+}
+
+/** A server, and how requests to it are accounted for. */
+interface Server {
+  credential: Credential;
+  pay: PayForEmbeddings;
 }
 
 /** Embeds texts, in their order, with one attempt per request. */
-export async function embedOverHttp(credential: Credential, { model, texts, signal }: Asked): Promise<number[][]> {
+export async function embedOverHttp(server: Server, { texts, ...asked }: Asked): Promise<number[][]> {
   const vectors: number[][] = [];
   for (let at = 0; at < texts.length; at += BATCH)
-    vectors.push(...(await embedBatch(credential, { model, texts: texts.slice(at, at + BATCH), signal })));
+    vectors.push(...(await embedBatch(server, { ...asked, texts: texts.slice(at, at + BATCH) })));
   return vectors;
 }
 
-async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signal }: Asked): Promise<number[][]> {
-  const deadline = startDeadline(LIMITS.embeddingTimeoutMs, signal);
+async function embedBatch({ credential, pay }: Server, { model, texts, options }: Asked): Promise<number[][]> {
+  const deadline = startDeadline(LIMITS.embeddingTimeoutMs, options.signal);
+  const { signal } = deadline;
   try {
-    const response = await providerFetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, input: texts, encoding_format: 'base64' }),
-      signal: deadline.signal,
-    });
-    const text = await response.text();
-    if (!response.ok) {
-      const message = `The embedding model "${model}" answered ${response.status}.`;
-      throw isOfTexts(response.status) ? new TextsRefused(message) : new Error(message);
-    }
-    const { data } = answer.parse(JSON.parse(text));
+    const tokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
+    const request = { provider: 'openai', model, tokens, signal };
+    const { body } = await pay(options.payer, request, () => post(credential, { model, texts, signal }));
+    const { data } = answer.parse(body);
     const byIndex = new Map(data.map(({ index, embedding }) => [index, embedding]));
     return texts.map((_, index) => {
       const embedding = byIndex.get(index);
@@ -50,6 +59,37 @@ async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signa
     });
   } finally {
     deadline.clear();
+  }
+}
+
+/** Rejects if the server does not take the request; an answer that cannot be read is paid for, too. */
+async function post(
+  { apiKey, baseUrl }: Credential,
+  { model, texts, signal }: Omit<Asked, 'options'> & { signal: AbortSignal },
+): Promise<EmbeddingAnswer & { body: unknown }> {
+  const response = await providerFetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, input: texts, encoding_format: 'base64' }),
+    signal,
+  });
+  const text = await response.text();
+  if (!response.ok) {
+    const message = `The embedding model "${model}" answered ${response.status}.`;
+    throw isOfTexts(response.status) ? new TextsRefused(message) : new Error(message);
+  }
+  const body = readJson(text);
+  const { model: answered, usage } = counted.safeParse(body).data ?? {};
+  // A server that counts an empty prompt does not count.
+  return { body, model: answered, tokens: usage?.prompt_tokens || usage?.total_tokens || undefined };
+}
+
+/** Undefined if it is no JSON. */
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

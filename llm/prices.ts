@@ -71,7 +71,7 @@ export interface AnswerPrice {
  */
 export function priceOfAnswer(
   asked: string,
-  { provider, model: answered, tiers, ...answer }: ModelResponse,
+  { provider, model: answered, tiers, ...answer }: Pick<ModelResponse, 'provider' | 'model' | 'usage' | 'tiers'>,
 ): AnswerPrice {
   const usage = { ...answer.usage, tiers };
   const [costAsked, costAnswered] = [costOf(provider, asked, usage), costOf(provider, answered, usage)];

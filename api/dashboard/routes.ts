@@ -187,7 +187,9 @@ const usage = defineRoute({
             ...costs,
           }),
         )
-        .describe('What Drover asked models for itself outside of runs: titles and the like. Not in the total.'),
+        .describe(
+          'What Drover asked models for itself that no run counts: titles, embeddings and the like. Not in the total.',
+        ),
     }),
   },
   async handle({ caller, query: { group_by: by, ...given }, context }) {

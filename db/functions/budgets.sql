@@ -3,6 +3,7 @@ create or replace function budget_period_start(period text, at timestamptz) retu
 $$;
 
 -- What is spent of a budget in its current period, and what is set aside: without the reservation of one call, if given.
+-- Reservations of embeddings have a step below 0, and count as none.
 create or replace function budget_spending(b budgets, not_run uuid, not_step integer, not_fence integer)
 returns table (period_start date, tokens numeric, cost_usd numeric, steps bigint, open_tokens numeric, open_cost_usd numeric, open_steps bigint)
 language sql stable as $$
@@ -13,10 +14,10 @@ language sql stable as $$
   cross join lateral (
     select coalesce(sum(r.tokens) filter (where r.state <> 'open'), 0) as tokens,
       coalesce(sum(r.cost_usd) filter (where r.state <> 'open'), 0) as cost_usd,
-      count(*) filter (where r.state <> 'open') as steps,
+      count(*) filter (where r.state <> 'open' and r.step >= 0) as steps,
       coalesce(sum(r.tokens) filter (where r.state = 'open'), 0) as open_tokens,
       coalesce(sum(r.cost_usd) filter (where r.state = 'open'), 0) as open_cost_usd,
-      count(*) filter (where r.state = 'open') as open_steps
+      count(*) filter (where r.state = 'open' and r.step >= 0) as open_steps
     from reservations r
     where r.tenant_id = b.tenant_id and not r.rolled_up and r.state <> 'released'
       and r.created_at >= greatest(b.created_at, s.start::timestamp at time zone 'UTC')
@@ -42,10 +43,10 @@ language sql stable as $$
   cross join lateral (
     select coalesce(sum(r.tokens) filter (where r.state <> 'open'), 0) as tokens,
       coalesce(sum(r.cost_usd) filter (where r.state <> 'open'), 0) as cost_usd,
-      count(*) filter (where r.state <> 'open') as steps,
+      count(*) filter (where r.state <> 'open' and r.step >= 0) as steps,
       coalesce(sum(r.tokens) filter (where r.state = 'open'), 0) as open_tokens,
       coalesce(sum(r.cost_usd) filter (where r.state = 'open'), 0) as open_cost_usd,
-      count(*) filter (where r.state = 'open') as open_steps
+      count(*) filter (where r.state = 'open' and r.step >= 0) as open_steps
     from reservations r
     where r.root_run_id = (p->>'root_run_id')::uuid and r.state <> 'released'
       and (l.top is null or r.run_id = l.top or l.top = any(r.chain))
@@ -75,7 +76,7 @@ returns numeric language sql immutable as $$
     case when (p->>'output_cost')::numeric > 0
       then floor((max_cost_usd - cost_usd - (p->>'input_cost')::numeric) / ((p->>'output_cost')::numeric / (p->>'output')::numeric))
       when p->>'output_cost' is null and cost_usd >= max_cost_usd then -1 end,
-    case when steps >= max_steps then -1 end)
+    case when steps >= max_steps and (p->>'step')::int >= 0 then -1 end)
 $$;
 -- Whether the call whose reservation is committed may be made, and with how much output. Counting every reservation there
 -- is after one's own was committed is safe without a lock: of two calls that do not both fit, the later one sees both.
@@ -140,7 +141,8 @@ create or replace function roll_up_budgets(tenant uuid, most integer) returns bi
     returning *),
   added as (
     insert into budget_usage (budget_id, period_start, tenant_id, tokens, cost_usd, steps)
-      select b.id, budget_period_start(b.period, r.created_at), tenant, sum(r.tokens), coalesce(sum(r.cost_usd), 0), count(*)
+      select b.id, budget_period_start(b.period, r.created_at), tenant, sum(r.tokens), coalesce(sum(r.cost_usd), 0),
+        count(*) filter (where r.step >= 0)
       from done r join budgets b on b.tenant_id = tenant and r.created_at >= b.created_at
         and (b.workspace_id is null or r.workspace_id = b.workspace_id) and (b.agent_id is null or r.agent_id = b.agent_id)
       where r.state <> 'released' group by 1, 2
@@ -168,7 +170,8 @@ create or replace function budget_drift(tenant uuid, whole_since date) returns t
 language sql stable set enable_nestloop = off as $$
   select r.run_id, null::uuid, r.step, case when c.run_id is null then 'settled without a model call' else 'settled at another use' end
     from reservations r left join (select l.run_id, l.step, l.tokens_in, l.tokens_out, l.cost_usd from llm_calls l where l.tenant_id = tenant
-      union all select o.id, 0, o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o where o.tenant_id = tenant) c
+      union all select o.id, s.step, o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o cross join (values (0), (-1)) s (step)
+        where o.tenant_id = tenant) c
       on c.run_id = r.run_id and c.step = r.step
     where r.tenant_id = tenant and r.state = 'settled' and (c.run_id is null
       or r.tokens <> c.tokens_in + c.tokens_out or r.cost_usd is distinct from c.cost_usd)

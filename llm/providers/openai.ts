@@ -55,6 +55,15 @@ const PRICES = {
   o1: gpt(15, 60, 7.5),
 };
 
+const embedding = (input: number): Price => gpt(input, 0, input);
+
+/** As of 28 November 2026, developers.openai.com/api/docs/models. */
+const EMBEDDING_PRICES = {
+  'text-embedding-3-small': embedding(0.02),
+  'text-embedding-3-large': embedding(0.13),
+  'text-embedding-ada-002': embedding(0.1),
+};
+
 /** Multiples that openai.com/api-priority-processing gives, as of 28 November 2026; those of newer models are not known. */
 const TIERS = {
   priority: {
@@ -111,7 +120,7 @@ export const OPENAI: Provider = {
   name: 'openai',
   bare: { pattern: /^(?:(?:chat)?gpt-|o\d)[^\s/]*$/, shown: '`gpt-…` or `o3…`' },
   defaultModel: DEFAULT_GPT,
-  prices: PRICES,
+  prices: { ...PRICES, ...EMBEDDING_PRICES },
   tiers: TIERS,
   contextWindows: CONTEXT_WINDOWS,
   // OpenAI's own models: 50 MB of files per request. Of compatible servers only images are known to work.

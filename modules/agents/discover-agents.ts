@@ -57,7 +57,7 @@ export async function discoverAgents(
 ): Promise<{ agents: DiscoveredAgent[]; total: number }> {
   const { capabilities: skills, status } = wanted;
   const { tenantId, workspaceId } = caller;
-  if (skills.length > 0) await learnSkills(context, { tenantId, names: skills }, HASTY);
+  if (skills.length > 0) await learnSkills(context, { tenantId, workspaceId, names: skills }, HASTY);
   return context.db.withTenant(tenantId, async (tx) => {
     const similar = await readSimilarSkills(context, tx, skills);
     const among = { workspaceId, statuses: status ? [status] : (['active', 'idle'] as const) };
@@ -116,7 +116,7 @@ export async function composeTeamFor(
   { task, weights }: { task: TeamTask; weights: CompositionWeights },
 ): Promise<ComposedMember[]> {
   const skills = task.required_roles.flatMap(({ requirements }) => requirements?.required_capabilities ?? []);
-  if (skills.length > 0) await learnSkills(context, { tenantId, names: skills }, HASTY);
+  if (skills.length > 0) await learnSkills(context, { tenantId, workspaceId, names: skills }, HASTY);
   const composed = await context.db.withTenant(tenantId, async (tx) => {
     const similar = await readSimilarSkills(context, tx, skills);
     // Without any of these skills an agent can play a role only if the role needs none.

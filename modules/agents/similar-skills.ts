@@ -11,6 +11,7 @@ import {
   storeSkillEmbeddings,
 } from '../../db/skills.ts';
 import { startDeadline } from '../../lib/deadline.ts';
+import type { EmbeddingOwner } from '../../llm/embed-texts.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
@@ -53,10 +54,11 @@ export function untriedSkills(
  */
 export async function learnSkills(
   context: SkillContext,
-  { tenantId, names }: { tenantId: string; names: readonly string[] },
+  { names, ...owner }: EmbeddingOwner & { names: readonly string[] },
   { withinMs, isFinal }: { withinMs: number; isFinal: boolean },
 ): Promise<void> {
   const { db } = context;
+  const { tenantId } = owner;
   const model = context.embeddings.modelFor(undefined);
   const untried = await db.withTenant(tenantId, async (tx) => {
     const missing = await listUntriedSkills(tx, { names: [...new Set(names)], model });
@@ -66,7 +68,7 @@ export async function learnSkills(
     return [...new Set([...missing, ...others])];
   });
   if (untried.length === 0) return;
-  const vectors = model === undefined ? undefined : await vectorsOf(context, { model, withinMs }, untried);
+  const vectors = model === undefined ? undefined : await vectorsOf(context, { owner, model, withinMs }, untried);
   const rows = untried.map((name, index) => ({ name, vector: toVector(vectors?.[index]) }));
   const stored = vectors ? rows : rows.filter(({ name }) => isFinal && names.includes(name));
   if (stored.length === 0) return;
@@ -75,7 +77,7 @@ export async function learnSkills(
 
 async function vectorsOf(
   { embeddings, log }: SkillContext,
-  { model, withinMs }: { model: string; withinMs: number },
+  { owner, model, withinMs }: { owner: EmbeddingOwner; model: string; withinMs: number },
   names: readonly string[],
 ): Promise<(number[] | undefined)[] | undefined> {
   const deadline = startDeadline(withinMs, new AbortController().signal);
@@ -83,7 +85,7 @@ async function vectorsOf(
     return await embeddings.embedEach(
       model,
       names.map((name) => name.replaceAll(/[_-]+/g, ' ')),
-      { signal: deadline.signal, isWaitedFor: true },
+      { signal: deadline.signal, payer: { ...owner, purpose: 'skill_embeddings' }, isWaitedFor: true },
     );
   } catch (error) {
     log.warn({ err: error, model }, 'skills have no vectors: agents are found by the names of their skills alone');

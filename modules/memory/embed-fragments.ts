@@ -46,7 +46,8 @@ export async function embedFragments(
     const rows = await freshFragments(context, { tenantId, spaceIds: [spaceId], newestFirst: true }, model);
     if (rows.length === 0) break;
     const texts = rows.map(({ content }) => content);
-    const made = await makeVectors(context, { owner: 'memory_fragments', model, texts }, { signal: stop });
+    const options = { signal: stop, payer: { tenantId, spaceId, purpose: 'memory_embeddings' } } as const;
+    const made = await makeVectors(context, { owner: 'memory_fragments', model, texts }, options);
     await storeVectors(context, tenantId, { model, rows, ...made });
     embedded += rows.length;
   }

@@ -89,7 +89,7 @@ async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSigna
   const { name, vectors } = await makeVectors(
     context,
     { owner: 'memory_entries', model, texts, first },
-    { signal: stop },
+    { signal: stop, payer: { ...owner, purpose: 'memory_embeddings' } },
   );
   await ensureMemoryIndex(db, { owner: 'memory_entries', model: name, dimensions: lengthOf(vectors) });
   const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index]) }));

@@ -59,7 +59,7 @@ export async function extractMemories(
     await context.db.withTenant(tenantId, (tx) => delayExtraction(tx, turnId, secondsUntilAsked(turn.attempts)));
     return { later: 1 };
   }
-  const vectors = model === undefined ? undefined : await vectorsOf(context, { model, proposed, stop });
+  const vectors = model === undefined ? undefined : await vectorsOf(context, { owner, model, proposed, stop });
   const learning = { ...asked, proposed, owner, model, vectors, at: context.clock() };
   const judged = await context.db.withTenant(tenantId, (tx) => learn(tx, learning));
   if (!judged) return { skipped: 1 };
@@ -185,12 +185,13 @@ function userOf({ config }: LearntTurn): { user_id?: string } {
 /** Vectors to find near-duplicates by; undefined if they fail: then only equal words count as the same. */
 async function vectorsOf(
   { embeddings, log }: ExtractionContext,
-  of: { model: string; proposed: Learning['proposed']; stop: AbortSignal },
+  of: { owner: Learning['owner']; model: string; proposed: Learning['proposed']; stop: AbortSignal },
 ): Promise<string[] | undefined> {
   const texts = of.proposed.proposal.add.map(({ content }) => content);
   if (texts.length === 0) return [];
+  const payer = { ...of.owner, purpose: 'memory_embeddings' } as const;
   try {
-    return (await embeddings.embed(of.model, texts, { signal: of.stop })).map((vector) => toVector(vector));
+    return (await embeddings.embed(of.model, texts, { signal: of.stop, payer })).map((vector) => toVector(vector));
   } catch (error) {
     of.stop.throwIfAborted();
     log.warn({ err: error, model: of.model }, 'no vectors to compare memories by');

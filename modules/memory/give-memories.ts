@@ -97,8 +97,8 @@ export function ownersOf(
 async function giveShared(context: MemoryContext, turn: AskingTurn, settings: MemorySettings): Promise<GivenMemory[]> {
   const { scopes } = settings;
   if (scopes && !scopes.includes('space')) return [];
-  const { tenantId, workspaceId, agentId, message: text } = turn;
-  const of = { tenantId, workspaceId, agentId, text, limit: settings.topK, ofTeamsAlone: scopes === undefined };
+  const { tenantId, workspaceId, agentId, runId, message: text } = turn;
+  const of = { tenantId, workspaceId, agentId, runId, text, limit: settings.topK, ofTeamsAlone: scopes === undefined };
   const hits = await recallFragments(context, of);
   const found = hits.map(({ fragment, relevance }): GivenMemory => ({
     id: fragment.id,

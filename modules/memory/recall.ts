@@ -10,6 +10,7 @@ import type { MemoryUse } from '../../db/memory-uses.ts';
 import { shareGivingOf } from '../../db/memory-lock.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
 import { startDeadline } from '../../lib/deadline.ts';
+import type { EmbeddingOwner } from '../../llm/embed-texts.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 import { countUses } from './count-uses.ts';
@@ -38,11 +39,12 @@ export async function recall(
   scope: MemoryScope & MemoryUse,
   question: RecallQuestion,
 ): Promise<Recalled[]> {
-  const asked = await vectorOf(context, question);
+  const { tenantId, agentId, runId } = scope;
+  const asked = await vectorOf(context, question, { tenantId, agentId, runId });
   const { minScore = 0, topK } = question;
-  return context.db.withTenant(scope.tenantId, async (tx) => {
-    if (scope.runId !== undefined) await shareGivingOf(tx, scope.agentId);
-    const vector = await fitting(context, tx, { agentId: scope.agentId, vector: asked });
+  return context.db.withTenant(tenantId, async (tx) => {
+    if (runId !== undefined) await shareGivingOf(tx, agentId);
+    const vector = await fitting(context, tx, { agentId, vector: asked });
     const candidates = await findCandidates(tx, scope, { text: searchedText(question.text), vector });
     const inScope = candidates.filter((each) => isInScope(each, scope));
     const hits = putCurrentFirst(question, rank(question, inScope)).filter(({ score }) => score >= minScore);
@@ -59,7 +61,7 @@ export async function findLike(
   { tenantId, agentId, userId }: { tenantId: string; agentId: string; userId: string | undefined },
   question: RecallQuestion,
 ): Promise<Ranked<FoundMemory>[]> {
-  const asked = await vectorOf(context, question);
+  const asked = await vectorOf(context, question, { tenantId, agentId });
   const candidates = await context.db.withTenant(tenantId, async (tx) => {
     const vector = await fitting(context, tx, { agentId, vector: asked });
     return findCandidates(tx, { agentId }, { text: question.text, vector });
@@ -82,11 +84,14 @@ function isInScope({ memory_type: type, thread_id: thread, metadata }: FoundMemo
 async function vectorOf(
   { embeddings, log }: MemoryContext,
   { text, model }: RecallQuestion,
+  of: EmbeddingOwner,
 ): Promise<QuestionVector | undefined> {
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
+  const payer = { ...of, purpose: 'recall_embeddings' } as const;
   try {
-    const [values = []] = await embeddings.embed(model, [text], { signal: deadline.signal, isWaitedFor: true });
+    const options = { signal: deadline.signal, payer, isWaitedFor: true };
+    const [values = []] = await embeddings.embed(model, [text], options);
     return { model, vector: toVector(values), dimensions: values.length };
   } catch (error) {
     log.warn({ err: error, model }, 'a question has no vector: recall goes by words');

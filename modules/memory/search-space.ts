@@ -8,7 +8,8 @@ import type { QuestionVector } from '../../db/memory-search.ts';
 import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
-import type { EmbedOptions } from '../../llm/embed-texts.ts';
+import { isUuid } from '../../lib/is-uuid.ts';
+import type { EmbeddingOwner, EmbedOptions } from '../../llm/embed-texts.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragments.ts';
@@ -41,11 +42,14 @@ export async function searchSpace(
   }: Omit<SpaceQuestion, 'agentId'> & { agentId?: string | null | undefined },
 ): Promise<{ fragment: FragmentRow; relevance: number }[]> {
   const { db } = context;
-  const { tenantId } = caller;
+  const { tenantId, workspaceId } = caller;
   const spaceIds = await db.withTenant(tenantId, (tx) => searched(tx, caller, { spaceId, agentId }));
   if (spaceIds.length === 0) return [];
   const scope = { spaceIds, agentId, limit };
-  const vector = text === undefined ? undefined : await vectorOf(context, { tenantId, spaceIds, text });
+  const vector =
+    text === undefined
+      ? undefined
+      : await vectorOf(context, { tenantId, workspaceId, agentId: ownAgent(agentId) }, { spaceIds, text });
   return db.withTenant(tenantId, async (tx) => {
     const rows =
       text === undefined
@@ -62,15 +66,18 @@ export async function searchSpace(
   });
 }
 
+/** Names that are no UUID are a client's own. */
+const ownAgent = (name: string | null) => (name !== null && isUuid(name) ? name : undefined);
+
 /** Fragments below this have little to do with a message. */
 const LEAST_RELEVANCE = 0.1;
 
 /** Fragments shared with an agent that match a message, best first. */
 export async function recallFragments(
   context: MemoryContext,
-  of: { tenantId: string; workspaceId: string; agentId: string; text: string; limit: number; ofTeamsAlone: boolean },
+  of: EmbeddingOwner & { workspaceId: string; agentId: string; text: string; limit: number; ofTeamsAlone: boolean },
 ): Promise<{ fragment: FragmentRow; relevance: number }[]> {
-  const { tenantId, workspaceId, agentId, limit } = of;
+  const { tenantId, workspaceId, agentId, runId, limit } = of;
   const spaceIds = await context.db.withTenant(tenantId, async (tx) => {
     const all = await listSearchedSpaces(tx, { workspaceId, limit: LIMITS.searchedSpaces });
     const asked = of.ofTeamsAlone ? all.filter((space) => space.is_of_team) : all;
@@ -78,7 +85,7 @@ export async function recallFragments(
   });
   if (spaceIds.length === 0) return [];
   const text = of.text.slice(0, LIMITS.embeddedChars);
-  const vector = await vectorOf(context, { tenantId, spaceIds, text });
+  const vector = await vectorOf(context, { tenantId, workspaceId, agentId, runId }, { spaceIds, text });
   const rows = await context.db.withTenant(tenantId, (tx) =>
     searchFragments(tx, { spaceIds, agentId, limit }, { text, vector }),
   );
@@ -109,16 +116,21 @@ async function searched(
  */
 async function vectorOf(
   context: MemoryContext,
-  { tenantId, spaceIds, text }: { tenantId: string; spaceIds: readonly string[]; text: string },
+  of: EmbeddingOwner,
+  { spaceIds, text }: { spaceIds: readonly string[]; text: string },
 ): Promise<QuestionVector | undefined> {
   const { embeddings, log } = context;
   const model = embeddings.modelFor(undefined);
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
   const options = { signal: deadline.signal, isWaitedFor: true };
-  const embedding = embedFirst(context, { tenantId, spaceIds, model }, options);
+  const payer = { ...of, purpose: 'recall_embeddings' } as const;
+  const { tenantId, workspaceId } = of;
+  // Fragments are the space's, not of whoever is the first to search it.
+  const ofSpace = { tenantId, workspaceId, purpose: 'memory_embeddings' } as const;
+  const embedding = embedFirst(context, { spaceIds, model }, { ...options, payer: ofSpace });
   try {
-    const [asked = []] = await embeddings.embed(model, [text], options);
+    const [asked = []] = await embeddings.embed(model, [text], { ...options, payer });
     return { model, vector: toVector(asked), dimensions: asked.length };
   } catch (error) {
     log.warn({ err: error, model }, 'a question has no vector: a space is searched by words');
@@ -132,9 +144,10 @@ async function vectorOf(
 /** Does not fail: the search goes on without these vectors. */
 async function embedFirst(
   context: MemoryContext,
-  { tenantId, spaceIds, model }: { tenantId: string; spaceIds: readonly string[]; model: string },
+  { spaceIds, model }: { spaceIds: readonly string[]; model: string },
   options: EmbedOptions,
 ): Promise<void> {
+  const { tenantId } = options.payer;
   try {
     const rows = await freshFragments(context, { tenantId, spaceIds }, model);
     if (rows.length === LIMITS.embeddedTogether)

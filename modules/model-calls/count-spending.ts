@@ -4,7 +4,7 @@ import type { TokenUsage } from '../../core/model.ts';
 import { hasListPrice } from '../../llm/prices.ts';
 import type { Metrics } from '../metrics.ts';
 
-interface Spent {
+export interface Spent {
   provider: string;
   model: string;
   usage: TokenUsage;

@@ -94,7 +94,11 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
 }
 
 /** Renews the call's lease by timer, until the returned function ends that. */
-function keepLease({ db, config: { leaseMs } }: ModelCallContext, tenantId: string, id: string): () => void {
+export function keepLease(
+  { db, config: { leaseMs } }: Pick<ModelCallContext, 'db' | 'config'>,
+  tenantId: string,
+  id: string,
+): () => void {
   const renew = () => db.withTenantOnce(tenantId, (tx) => renewOwnCallLease(tx, id, leaseMs));
   // If the database is away for so long, the call counts as lost until its answer settles it.
   const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
@@ -109,9 +113,11 @@ function spentBy({ usage, tiers }: ModelError, { provider, model }: ResolvedMode
   return { state: stateFor(usage), tokensIn, tokensOut: usage.output, cost, usage };
 }
 
-const stateFor = ({ estimated }: TokenUsage) => (estimated ? 'estimated' : 'settled');
+/** The state of a call that is settled. */
+export const stateFor = ({ estimated }: TokenUsage) => (estimated ? 'estimated' : 'settled');
 
-const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
+/** What a call has used that was not made. */
+export const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
 
 const NO_ROOM: ToolFault = { code: 'budget', message: 'No budget is left for a model call.' };
 const NO_ROOM_YET: ToolFault = {

@@ -30,6 +30,7 @@ import { limitRate, openQueueBackend } from '../../jobs/backend.ts';
 import { createFairOrder } from '../../jobs/fair-order.ts';
 import { createOutbox } from '../../jobs/outbox.ts';
 import { createEmbeddings } from '../../llm/embeddings.ts';
+import { payForEmbeddings } from '../model-calls/pay-for-embeddings.ts';
 import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
@@ -145,20 +146,21 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const fileCache = createFileCache();
   signal.throwIfAborted();
   const models = createModels(config);
-  const embeddings = createEmbeddings(config);
+  const [budgets, metrics] = [createBudgetCache(db), createMetrics()];
+  const embeddings = createEmbeddings(config, payForEmbeddings({ db, budgets, metrics, config }));
   closers.add('embeddings', () => embeddings.close());
   const engine = {
     ...tellingRefusals(createGroupCommit(db, commitLanes(db.kind, config.poolSize)), log),
     runCache: createRunCache(),
     governance,
-    budgets: createBudgetCache(db),
+    budgets,
     definitions: createDefinitionCache(db),
     starts: createStartCache(),
     reads: createSharedReads(db),
     positions: createPositionWatch({ db, bus, log }),
     fragmentWriters: createOneByOne(),
     memoryUses,
-    metrics: createMetrics(),
+    metrics,
     traces,
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };

@@ -59,7 +59,7 @@ export async function advanceDelegations(
   });
   for (const written of created) announceAppended(context, written);
   announceCancelled(context, cancelled);
-  if (untriedSkills.length > 0) await learnSkills(context, { tenantId: ref.tenantId, names: untriedSkills }, PATIENT);
+  if (untriedSkills.length > 0) await learnSkills(context, { ...ref, names: untriedSkills }, PATIENT);
   return appended || cancelled.length > 0 ? 'advanced' : 'passed';
 }
 

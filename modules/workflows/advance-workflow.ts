@@ -89,7 +89,7 @@ export async function lookAtWorkflow(
   if (!isWorkflow) return 'no workflow';
   await announceChildren(context, ref, { created: look?.created ?? [], below });
   announceCancelled(context, look?.cancelled ?? left);
-  if (look?.untriedSkills) await learnSkills(context, { tenantId, names: look.untriedSkills }, PATIENT);
+  if (look?.untriedSkills) await learnSkills(context, { tenantId, runId, names: look.untriedSkills }, PATIENT);
   if (appended && look?.need) return { outcome: 'advanced', need: look.need };
   if (!appended || appended.events.length === 0) return { outcome: 'passed' };
   return { outcome: isEnded ? 'ended' : 'advanced' };

@@ -42,7 +42,8 @@ type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
  */
 export async function handOver(context: Context, attempt: ToolAttempt<Wish>): Promise<ToolOutcome> {
   const wish = attempt.arguments;
-  if (wish.capabilities) await learnSkills(context, { tenantId: attempt.tenantId, names: wish.capabilities }, HASTY);
+  const asking = { tenantId: attempt.tenantId, runId: attempt.runId || undefined };
+  if (wish.capabilities) await learnSkills(context, { ...asking, names: wish.capabilities }, HASTY);
   const told = await tell(context, attempt);
   return inRun(context, attempt, async (tx, run) => {
     const made = await findHandoffOfCall(tx, attempt.toolCallId);

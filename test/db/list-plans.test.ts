@@ -20,6 +20,7 @@ import { findPageEnd } from '../../db/messages.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, markThreadErased, findDependents } from '../../db/erasure.ts';
+import { findPayer } from '../../db/embedding-payers.ts';
 import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { hasReadUntrusted, hasUnread } from '../../db/unread.ts';
@@ -223,6 +224,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'whether a run has read what nobody vouches for': (tx) => hasReadUntrusted(tx, agent),
     'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
     'effects of subtasks': (tx) => listEffectsOfTasks(tx, { workflowId: agent, taskIds: [agent, middle] }),
+    'who pays for embeddings': (tx) => findPayer(tx, { runId: agent, agentId: middle, spaceId: agent }),
     'tokens of a subtask': (tx) => tokensOfTask(tx, { workflowId: agent, taskId: middle }),
     'runs by their ids': (tx) => findRuns(tx, [agent, middle]),
     'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),

@@ -3,6 +3,7 @@ import { createComparer } from '../../llm/compare-texts.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const { signal } = new AbortController();
+const payer = { tenantId: 't', purpose: 'example_embeddings' } as const;
 
 /** Texts as vectors of how many of the letters a and b they have, and what was asked for. */
 function counting() {
@@ -21,12 +22,12 @@ describe('Comparing texts with a question', () => {
     const { asked, embed } = counting();
     const { compare } = createComparer(embed);
     const texts = ['aa', 'b', 'ab', ''];
-    assert.equal(await compare('m', { texts, question: 'a', signal }), undefined);
+    assert.equal(await compare('m', { texts, question: 'a', signal, payer }), undefined);
     await waitUntil(
       'the texts are embedded',
-      async () => (await compare('m', { texts, question: 'a', signal })) !== undefined,
+      async () => (await compare('m', { texts, question: 'a', signal, payer })) !== undefined,
     );
-    const likeness = await compare('m', { texts, question: 'aaa', signal });
+    const likeness = await compare('m', { texts, question: 'aaa', signal, payer });
     assert.deepEqual(
       likeness?.map((each) => Math.round(each * 100)),
       [100, 0, 71, 0],
@@ -42,7 +43,7 @@ describe('Comparing texts with a question', () => {
   it('makes the vectors again where none could be made, and others where the texts or the model are others', async () => {
     const { asked, embed, away } = counting();
     const { compare } = createComparer(embed);
-    const ask = (model: string, texts: string[]) => compare(model, { texts, question: 'a', signal });
+    const ask = (model: string, texts: string[]) => compare(model, { texts, question: 'a', signal, payer });
     away(true);
     assert.equal(await ask('m', ['a']), undefined);
     await waitUntil('the model was asked', () => asked.length === 1);
@@ -55,7 +56,7 @@ describe('Comparing texts with a question', () => {
   it('fails where the question has no vector, and makes none any more once it is closed', async () => {
     const { embed, away } = counting();
     const { compare } = createComparer(embed);
-    const ask = () => compare('m', { texts: ['a'], question: 'b', signal });
+    const ask = () => compare('m', { texts: ['a'], question: 'b', signal, payer });
     await waitUntil('the vectors are there', async () => (await ask()) !== undefined);
     away(true);
     await assert.rejects(ask(), /away/);
@@ -66,7 +67,7 @@ describe('Comparing texts with a question', () => {
       return texts.map(() => [1]);
     });
     closed.close();
-    assert.equal(await closed.compare('m', { texts: ['a'], question: 'b', signal }), undefined);
+    assert.equal(await closed.compare('m', { texts: ['a'], question: 'b', signal, payer }), undefined);
     await waitUntil('it was told', () => seen.length === 1);
     assert.equal(seen[0]?.aborted, true);
   });

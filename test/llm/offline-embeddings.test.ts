@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createEmbeddings } from '../../llm/embeddings.ts';
+import { forNobody, unpaid } from '../support/unpaid-embeddings.ts';
 import { openOfflineEmbeddings } from '../../llm/offline-embeddings.ts';
 
 describe('the embeddings that come with Drover', function () {
@@ -40,17 +41,25 @@ describe('the embeddings that come with Drover', function () {
     await offline.close();
   });
 
+  it('ask nobody to pay', async () => {
+    const pay = () => Promise.reject(new Error('somebody is asked to pay'));
+    const embeddings = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} }, pay);
+    const vectors = await embeddings.embed('offline', ['tea'], { signal, payer: forNobody });
+    await embeddings.close();
+    assert.equal(vectors.length, 1);
+  });
+
   it('give each text its own vector, however often it comes and whoever asks meanwhile', async () => {
-    const embeddings = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} });
+    const embeddings = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} }, unpaid);
     try {
-      const one = async (text: string) => (await embeddings.embed('offline', [text], { signal }))[0];
-      const together = embeddings.embed('offline', ['tea', 'tea', 'rain', 'tea', 'coal'], { signal });
+      const one = async (text: string) => (await embeddings.embed('offline', [text], { signal, payer: forNobody }))[0];
+      const together = embeddings.embed('offline', ['tea', 'tea', 'rain', 'tea', 'coal'], { signal, payer: forNobody });
       const [between, all] = await Promise.all([one('rain'), together]);
       const expected = [await one('tea'), await one('tea'), between, await one('tea'), await one('coal')];
       assert.deepEqual(all, expected);
       assert.equal(new Set(all.map((vector) => vector.join())).size, 3);
-      const fresh = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} });
-      assert.deepEqual(await fresh.embed('offline', ['coal'], { signal }), [all[4]]);
+      const fresh = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} }, unpaid);
+      assert.deepEqual(await fresh.embed('offline', ['coal'], { signal, payer: forNobody }), [all[4]]);
       await fresh.close();
     } finally {
       await embeddings.close();

@@ -10,6 +10,7 @@ import { embedOverHttp } from '../../llm/openai-embeddings.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { providerFetch } from '../../llm/provider-fetch.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
+import { forNobody, unpaid } from '../support/unpaid-embeddings.ts';
 
 const EVENTS = [
   {
@@ -66,8 +67,9 @@ describe('The connection to a model provider', () => {
       asked += 1;
       response.writeHead(307, { location: `${url()}/elsewhere` }).end();
     };
-    const texts = { model: 'm', texts: ['private'], signal: new AbortController().signal };
-    await assert.rejects(embedOverHttp({ apiKey: 'key', baseUrl: url() }, texts), /answered 307/);
+    const options = { signal: new AbortController().signal, payer: forNobody };
+    const paidServer = { credential: { apiKey: 'key', baseUrl: url() }, pay: unpaid };
+    await assert.rejects(embedOverHttp(paidServer, { model: 'm', texts: ['private'], options }), /answered 307/);
     assert.equal(asked, 1);
   });
 

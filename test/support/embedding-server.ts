@@ -11,6 +11,8 @@ export interface EmbeddingServer {
   refuse: (word: string) => void;
   /** Makes these of a text from now on, in place of three numbers. */
   give: (vector: (text: string) => number[]) => void;
+  /** Says from now on that each request has so many tokens, and which model has answered; by default nothing of either. */
+  count: (tokens: number | undefined, model?: string) => void;
   /** Answers nobody until the function that it returns is called. */
   hold: () => () => void;
   close: () => Promise<void>;
@@ -20,6 +22,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   const asked: string[] = [];
   let held = Promise.resolve();
   let refused: string | undefined;
+  let counted = {};
   let vectorOf = (text: string) => [1, text.length, 0.5];
   const server = createServer((request, response) => {
     void (async () => {
@@ -32,7 +35,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
       const isBad = input.some((each) => each === '' || (refused !== undefined && each.includes(refused)));
       response
         .writeHead(model === 'refused' || isBad ? 400 : 200, { 'content-type': 'application/json' })
-        .end(JSON.stringify({ data }));
+        .end(JSON.stringify({ data, ...counted }));
     })();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -42,6 +45,8 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
     env: { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` },
     refuse: (word) => (refused = word),
     give: (vector) => (vectorOf = vector),
+    count: (tokens, model) =>
+      (counted = { model, ...(tokens !== undefined && { usage: { prompt_tokens: tokens, total_tokens: tokens } }) }),
     hold() {
       let release = () => {};
       held = new Promise((resolve) => (release = resolve));

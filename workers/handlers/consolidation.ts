@@ -6,14 +6,29 @@ import { workSoon } from '../../modules/memory/memory-work.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { extractMemories } from '../../modules/memory/extract-memories.ts';
 import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
-import { defineHandler } from '../handler.ts';
+import { NoBudgetLeft } from '../../modules/model-calls/pay-for-embeddings.ts';
+import { defineHandler, type HeldJob } from '../handler.ts';
+import { putBack } from '../put-back.ts';
+
+/** How long texts wait for their vectors that a budget leaves nothing for, in ms. */
+const BUDGET_PAUSE_MS = 60_000;
 
 /** Does memory work for an agent or a space. */
-export const handler = defineHandler(
-  CONSOLIDATION,
-  (context, payload, held) => doWork(context, payload, held.stop),
-  askAgain,
-);
+export const handler = defineHandler(CONSOLIDATION, workWithinBudget, askAgain);
+
+/** A budget that is used up is no failure, and may be so for weeks: the job waits. */
+async function workWithinBudget(context: Context, job: ConsolidationJob, held: HeldJob): Promise<object> {
+  try {
+    return await doWork(context, job, held.stop);
+  } catch (error) {
+    if (!(error instanceof NoBudgetLeft)) throw error;
+    context.log.warn(
+      { job: held.job.id, tenant: job.tenantId },
+      'no budget is left for embeddings: texts wait for their vectors',
+    );
+    return putBack(held, BUDGET_PAUSE_MS);
+  }
+}
 
 /** A job that was sent while this one was about to end was not taken: what it was for is embedded by another one. */
 async function askAgain(context: Context, job: ConsolidationJob): Promise<void> {

@@ -29,14 +29,16 @@ export async function chooseTurnExamples(
 
 /** Similarities by vectors. Undefined if the examples have none yet, or the question's comes too late: a turn never fails for them. */
 async function likenessOf(
-  { definition, context: { embeddings, log }, signal }: Drive,
+  { definition, context: { embeddings, log }, signal, tenantId, run }: Drive,
   question: string,
 ): Promise<number[] | undefined> {
   const model = embeddings.modelFor(memorySettings(definition).embeddingModel);
   if (model === undefined || question === '') return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, signal);
   try {
-    return await embeddings.compare(model, { texts: questionsOf(definition), question, signal: deadline.signal });
+    const payer = { tenantId, agentId: run.agent_id, runId: run.id, purpose: 'example_embeddings' } as const;
+    const texts = questionsOf(definition);
+    return await embeddings.compare(model, { texts, question, signal: deadline.signal, payer });
   } catch (error) {
     if (!signal.aborted) log.warn({ err: error, model }, 'worked examples have no vectors: words choose among them');
     return undefined;

@@ -14,6 +14,7 @@ import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import type { TestApi } from '../../support/api.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { modelsOfFragments } from '../../support/queries/memory.ts';
+import { forNobody, unpaid } from '../../support/unpaid-embeddings.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { startTestService } from '../../support/service.ts';
 import { newName } from '../../support/new-name.ts';
@@ -156,11 +157,16 @@ describe('embeddings over HTTP', () => {
   });
 
   const embeddings = () =>
-    createEmbeddings({
-      embeddingModel: 'openai/some-model',
-      modelKeys: { openai: { apiKey: 'k', baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` } },
-    });
-  const options = { signal: new AbortController().signal };
+    createEmbeddings(
+      {
+        embeddingModel: 'openai/some-model',
+        modelKeys: {
+          openai: { apiKey: 'k', baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` },
+        },
+      },
+      unpaid,
+    );
+  const options = { signal: new AbortController().signal, payer: forNobody };
 
   it('come in the order of the texts, in batches, and each text is asked for once', async () => {
     const { embed } = embeddings();
@@ -187,14 +193,17 @@ describe('embeddings over HTTP', () => {
     await assert.rejects(embed('openai/some-model', ['a'], options), /answered 429/);
     respond = () => ({ status: 200, body: { data: [] } });
     await assert.rejects(embed('openai/some-model', ['a'], options), /left a text out/);
-    await assert.rejects(embed('openai/some-model', ['a'], { signal: AbortSignal.abort(new Error('gone')) }), /abort/i);
+    await assert.rejects(
+      embed('openai/some-model', ['a'], { ...options, signal: AbortSignal.abort(new Error('gone')) }),
+      /abort/i,
+    );
     await assert.rejects(embed('other/model', ['a'], options), /no key/);
   });
 
   it('are those of the installation where an agent names a model without a key', () => {
-    const { modelFor } = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} });
+    const { modelFor } = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} }, unpaid);
     assert.deepEqual([modelFor(undefined), modelFor('text-embedding-3-small')], ['offline', 'offline']);
     assert.equal(embeddings().modelFor('text-embedding-3-small'), 'openai/text-embedding-3-small');
-    assert.equal(createEmbeddings({ embeddingModel: 'off', modelKeys: {} }).modelFor(undefined), undefined);
+    assert.equal(createEmbeddings({ embeddingModel: 'off', modelKeys: {} }, unpaid).modelFor(undefined), undefined);
   });
 });

@@ -6,6 +6,7 @@ import { recall } from '../../../modules/memory/recall.ts';
 import { searchSpace } from '../../../modules/memory/search-space.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
+import { payForEmbeddings } from '../../../modules/model-calls/pay-for-embeddings.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { storeEmbeddings } from '../../../db/memory-models.ts';
@@ -65,7 +66,8 @@ describe('A model that is another one now, under its name or in its place', () =
   };
   const processWith = (embeddingModel: string): Context => {
     const openai = { apiKey: 'k', baseUrl: server.env.OPENAI_BASE_URL };
-    return { ...engine.context, embeddings: createEmbeddings({ embeddingModel, modelKeys: { openai } }) };
+    const embeddings = createEmbeddings({ embeddingModel, modelKeys: { openai } }, payForEmbeddings(engine.context));
+    return { ...engine.context, embeddings };
   };
   const share = async (...contents: string[]): Promise<string> => {
     const { id: space } = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team' }));

@@ -10,6 +10,7 @@ import { keepEmbeddingSettings } from '../../../modules/memory/keep-embedding-se
 import { searchSpace } from '../../../modules/memory/search-space.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
+import { payForEmbeddings } from '../../../modules/model-calls/pay-for-embeddings.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import type { Database } from '../../../db/database.ts';
 import { noteEmbeddingSettings } from '../../../db/memory-models.ts';
@@ -95,7 +96,11 @@ describe('Processes that embed with different models', () => {
   /** A process with this model of its own on the same database and queue. */
   const processWith = (embeddingModel: string, hasKey = true): Context => {
     const openai = { apiKey: 'k', baseUrl: server.env.OPENAI_BASE_URL };
-    return { ...engine.context, embeddings: createEmbeddings({ embeddingModel, modelKeys: hasKey ? { openai } : {} }) };
+    const embeddings = createEmbeddings(
+      { embeddingModel, modelKeys: hasKey ? { openai } : {} },
+      payForEmbeddings(engine.context),
+    );
+    return { ...engine.context, embeddings };
   };
   const embed = async (context: Context) => {
     const owner = { tenantId: engine.tenantId, agentId: agent };

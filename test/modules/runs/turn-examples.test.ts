@@ -6,6 +6,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { replayRecorded } from '../../support/recorded-replay.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { forNobody, unpaid } from '../../support/unpaid-embeddings.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 const QUESTIONS = [
@@ -59,14 +60,17 @@ describe('Worked examples of a turn', () => {
     waitUntil('the examples have their vectors', async () => {
       const { signal } = new AbortController();
       const texts = QUESTIONS;
-      return (await engine.context.embeddings.compare('offline', { texts, question: 'x', signal })) !== undefined;
+      return (
+        (await engine.context.embeddings.compare('offline', { texts, question: 'x', signal, payer: forNobody })) !==
+        undefined
+      );
     });
   const without = (context: Context): Context => {
-    return { ...context, embeddings: createEmbeddings({ embeddingModel: 'off', modelKeys: {} }) };
+    return { ...context, embeddings: createEmbeddings({ embeddingModel: 'off', modelKeys: {} }, unpaid) };
   };
 
   it('are chosen by words until their vectors are there, then by meaning too, and stand in the log', async () => {
-    engine.context.embeddings = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} });
+    engine.context.embeddings = createEmbeddings({ embeddingModel: 'offline', modelKeys: {} }, unpaid);
     const before = await ask(BY_MEANING);
     assert.equal(places(systems()[0]).includes(LAST), false, 'no word of it is in the question');
     await vectorsAreThere();

@@ -20,6 +20,30 @@ export function ownCalls(tenant: Tenant): Promise<OwnCall[]> {
   );
 }
 
+/** What a request for embeddings has used, and for whom. */
+interface EmbeddingCall {
+  purpose: string;
+  model: string;
+  state: string;
+  tokens_in: number;
+  cost_usd: string | null;
+  agent_id: string | null;
+  run_id: string | null;
+  error_code: string | null;
+  /** What is set aside for it, or was settled, and that state. */
+  tokens: number;
+  reserved: string;
+}
+
+/** In the order in which they were made. */
+export function embeddingCalls(tenant: Tenant): Promise<EmbeddingCall[]> {
+  return rows(
+    tenant,
+    `select o.purpose, o.model, o.state, o.tokens_in, o.cost_usd, o.agent_id, o.run_id, o.error_code, r.tokens, r.state as reserved
+       from own_model_calls o join reservations r on r.run_id = o.id where o.purpose like '%embeddings' order by o.created_at`,
+  );
+}
+
 /** What the calls for an agent were for. */
 export async function purposesOf(tenant: Tenant, agent: string): Promise<string[]> {
   const sql = 'select purpose from own_model_calls where agent_id = $1 order by created_at';

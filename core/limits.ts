@@ -351,7 +351,7 @@ export const LIMITS = {
   /** For so long a process that has said how it embeds counts for others, which leave its vectors alone; after so long what did not succeed in being embedded anew is tried again. */
   embeddingSettingsMs: 900_000,
   replacedAgainMs: 300_000,
-  /** Steps of a turn after which the spans of those are exported, though it goes on; turns whose spans wait to be read at once. */
+  /** Steps of a turn after which the spans of those are exported, though it goes on; turns whose spans wait to be read at once, and as many open ones of which it is kept what is read. */
   tracedSteps: 25,
   tracedTurns: 1000,
 } as const;

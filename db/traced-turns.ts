@@ -3,13 +3,21 @@ import type { EventType, StoredEvent } from '../core/events.ts';
 import type { TracedRun } from '../core/spans/attributes.ts';
 import type { Tx } from './database.ts';
 
+interface TracedTurn {
+  runId: string;
+  turnId: string;
+  after: number;
+  seq: number;
+  types: readonly EventType[];
+}
+
 /**
- * The turn's run, and the turn's events of these types, up to a commit: the one that ends at `seq`. Turns of older builds do not
- * store where they start, and are looked for from the beginning.
+ * The turn's run, and the turn's events of these types from the commit after position `after` to the one that ends at `seq`.
+ * Turns of older builds do not store where they start, and are looked for from the beginning.
  */
 export async function readTracedTurn(
   tx: Tx,
-  { runId, turnId, seq, types }: { runId: string; turnId: string; seq: number; types: readonly EventType[] },
+  { runId, turnId, after, seq, types }: TracedTurn,
 ): Promise<{ run: TracedRun | undefined; events: StoredEvent[] }> {
   const [[run], events] = await Promise.all([
     tx.query<TracedRun>(
@@ -22,9 +30,9 @@ export async function readTracedTurn(
     ),
     tx.query<StoredEvent>(
       `select e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at from run_events e
-        where e.run_id = $1 and e.commit_seq >= coalesce((select t.started_seq from turns t where t.id = $2), 1) and e.commit_seq <= $3
-          and e.turn_id = $2 and e.type = any($4) order by e.commit_seq, e.seq`,
-      [runId, turnId, seq, types],
+        where e.run_id = $1 and e.commit_seq > greatest((select t.started_seq - 1 from turns t where t.id = $2), $3::bigint)
+          and e.commit_seq <= $4 and e.turn_id = $2 and e.type = any($5) order by e.commit_seq, e.seq`,
+      [runId, turnId, after, seq, types],
     ),
   ]);
   return { run, events };

@@ -6,8 +6,7 @@ export interface Traces {
   beginRequest: (given: { traceparent: string; method: string }) => RequestSpan;
   /** After a commit: exports what it has finished, by and by. Returns at once, and never throws. */
   committed: (commit: TracedCommit) => void;
-  /** Resolves once all that was committed so far is with the exporter, and that has sent it. */
-  flush: () => Promise<void>;
+  /** Sends what was committed so far, for a moment at most. */
   close: () => Promise<void>;
 }
 

@@ -41,11 +41,25 @@ interface OpenApproval {
   sinceMs: number;
 }
 
-/** The fold: what is open, and the spans so far, each with the position of the event that has finished it. */
+/** How the turn began, without what was said. */
+export interface Started {
+  turnId: string;
+  number: number;
+  traceparent: string | undefined;
+  atMs: number;
+}
+
+/**
+ * The fold: what is open, and the spans that are not told yet, each with the position of the event that has finished it and
+ * without the attributes that all spans of the turn have. It does not grow with the turn.
+ */
 export interface Reading {
-  common: SpanAttributes;
   runId: string;
-  started: Extract<RunEvent, { type: 'turn.started' }> | undefined;
+  /** The position up to which the turn is read. */
+  seq: number;
+  /** That of the last event read that tells what is finished; 0: none. */
+  told: number;
+  started: Started | undefined;
   ended: { atMs: number; error?: string } | undefined;
   asked: (AskedModel & { sinceMs: number; notes: Note[] }) | undefined;
   calls: Map<string, OpenCall>;
@@ -55,10 +69,11 @@ export interface Reading {
 }
 
 /** Nothing read yet. */
-export function beginReading(runId: string, common: SpanAttributes): Reading {
+export function beginReading(runId: string): Reading {
   return {
-    common,
     runId,
+    seq: 0,
+    told: 0,
     started: undefined,
     ended: undefined,
     asked: undefined,
@@ -75,8 +90,7 @@ export function read(reading: Reading, event: RunEvent): void {
   if (reading.ended) return;
   switch (event.type) {
     case 'turn.started':
-      reading.started = event;
-      return;
+      return begin(reading, event);
     case 'turn.completed':
       return endTurn(reading, event);
     case 'turn.failed':
@@ -99,6 +113,12 @@ export function read(reading: Reading, event: RunEvent): void {
     default:
       readCall(reading, event);
   }
+}
+
+function begin(reading: Reading, event: Of<'turn.started'>): void {
+  const { turn_id: turnId, payload } = event;
+  if (turnId === undefined) return;
+  reading.started = { turnId, number: payload.number, traceparent: payload.traceparent, atMs: msOf(event) };
 }
 
 type Of<T extends EventType> = Extract<RunEvent, { type: T }>;
@@ -239,11 +259,10 @@ function endTurn(reading: Reading, event: RunEvent, error?: string): void {
 }
 
 function finish(reading: Reading, event: RunEvent, span: Omit<Span, 'endMs'>): void {
-  const attributes = { ...reading.common, ...span.attributes };
-  reading.spans.push({ seq: event.seq, span: { ...span, attributes, endMs: msOf(event) } });
+  reading.spans.push({ seq: event.seq, span: { ...span, endMs: msOf(event) } });
 }
 
 /** The name of a span, by the conventions. */
 export const nameOf = (operation: string, of: string | null) => (of === null ? operation : `${operation} ${of}`);
 
-export const msOf = ({ occurred_at: at }: Pick<RunEvent, 'occurred_at'>) => Date.parse(at);
+const msOf = ({ occurred_at: at }: Pick<RunEvent, 'occurred_at'>) => Date.parse(at);

@@ -3,7 +3,7 @@ import type { EventType, NewEvent, RunEvent } from '../events.ts';
 import { LIMITS } from '../limits.ts';
 import { parseTraceparent, spanIdOf, traceIdOf, type TraceParent } from '../trace-context.ts';
 import { attributesOfRun, attributesOfTurn, operationOf, type TracedRun } from './attributes.ts';
-import { beginReading, msOf, nameOf, read, type Reading, type Span } from './fold-turn.ts';
+import { nameOf, read, type Reading, type Span, type Started } from './fold-turn.ts';
 
 /** What a commit has finished of a turn. */
 export interface TurnSpans {
@@ -65,40 +65,55 @@ export function isTold(event: NewEvent): boolean {
   }
 }
 
+/** What a commit adds to a turn. */
+interface ReadCommit {
+  /** The turn's events of `TRACED_TYPES` that are not read yet, up to the commit. */
+  events: readonly RunEvent[];
+  /** The position before the commit; nothing after it is read yet. */
+  after: number;
+  /** Its own. */
+  seq: number;
+}
+
 /**
- * The spans that a commit tells: those finished since the place before it that told some. `events`: those of the turn, of
- * `TRACED_TYPES`, up to the commit, which begins after position `after`. Undefined if it tells none.
+ * Takes the events in, and returns the spans that their last commit tells: those finished since the place before it that told
+ * some, whoever told them. Undefined if it tells none. What is told, and what others have told, the reading forgets.
  */
-export function spansOf(run: TracedRun, events: readonly RunEvent[], after: number): TurnSpans | undefined {
-  const turnId = events[0]?.turn_id;
-  if (turnId === undefined) return undefined;
-  const told = events.filter(isTold).map(({ seq }) => seq);
-  const upTo = told.at(-1) ?? 0;
-  const from = told.findLast((seq) => seq <= after) ?? 0;
-  const reading = beginReading(run.id, attributesOfRun(run, turnId));
-  for (const event of events) read(reading, event);
-  const { started, ended, spent, spans } = reading;
+export function tell(reading: Reading, run: TracedRun, { events, after, seq }: ReadCommit): TurnSpans | undefined {
+  let from = reading.told;
+  for (const event of events) {
+    read(reading, event);
+    if (!isTold(event)) continue;
+    reading.told = event.seq;
+    if (event.seq <= after) from = event.seq;
+  }
+  const { started, ended, spent, spans, told: upTo } = reading;
+  reading.seq = seq;
+  reading.spans = spans.filter((each) => each.seq > upTo);
   if (!started || upTo <= after) return undefined;
-  const startMs = msOf(started);
+  const { turnId, number, atMs: startMs } = started;
+  const common = attributesOfRun(run, turnId);
   const turn = {
     id: spanIdOf(turnId),
     name: nameOf(operationOf(run), run.agent_name),
     kind: 'internal' as const,
     startMs,
     endMs: ended?.atMs ?? startMs,
-    attributes: { ...reading.common, ...attributesOfTurn(run, { number: started.payload.number, spent }) },
+    attributes: { ...common, ...attributesOfTurn(run, { number, spent }) },
     error: ended?.error,
     isOpen: !ended,
   };
-  const finished = spans.filter(({ seq }) => seq > from && seq <= upTo).map(({ span }) => span);
+  const finished = spans
+    .filter((each) => each.seq > from && each.seq <= upTo)
+    .map(({ span }) => ({ ...span, attributes: { ...common, ...span.attributes } }));
   return { parent: parentOf(run, started), turn, finished };
 }
 
 /** Whoever has sent the request; for the first turn of a child the call that delegates, or the turn of its workflow. */
-function parentOf(run: TracedRun, { payload }: NonNullable<Reading['started']>): TurnSpans['parent'] {
-  const given = parseTraceparent(payload.traceparent ?? run.traceparent ?? '');
+function parentOf(run: TracedRun, { number, traceparent }: Started): TurnSpans['parent'] {
+  const given = parseTraceparent(traceparent ?? run.traceparent ?? '');
   const parent = given ?? { traceId: traceIdOf(run.root_run_id), flags: '01' };
   const shown = run.parent_kind === 'workflow' ? run.parent_turn_id : run.parent_task_id;
-  const isBegunByParent = payload.number === 1 && run.parent_run_id !== null && shown !== null;
+  const isBegunByParent = number === 1 && run.parent_run_id !== null && shown !== null;
   return isBegunByParent ? { ...parent, spanId: spanIdOf(shown) } : parent;
 }

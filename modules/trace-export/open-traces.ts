@@ -11,12 +11,13 @@ import {
 } from '@opentelemetry/api';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { readEvent, UnknownEventError } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { formatTraceparent, parseTraceparent, type TraceParent } from '../../core/trace-context.ts';
-import type { Span } from '../../core/spans/fold-turn.ts';
-import { isTold, spansOf, TRACED_TYPES, type TurnSpans } from '../../core/spans/turn-spans.ts';
+import { beginReading, type Reading, type Span } from '../../core/spans/fold-turn.ts';
+import { isTold, tell, TRACED_TYPES, type TurnSpans } from '../../core/spans/turn-spans.ts';
 import { VERSION } from '../../core/version.ts';
 import type { Database } from '../../db/database.ts';
 import { readTracedTurn } from '../../db/traced-turns.ts';
@@ -33,14 +34,9 @@ const CLOSE_MS = 2000;
 export async function openTraces(settings: TraceSettings, { db, log }: { db: Database; log: Logger }): Promise<Traces> {
   const { begin, provider } = await tellingMistakes(log, async () => createTracer(await openExporters(settings, log)));
   const turns = tellTurns({ db, log }, (spans) => exportTurn(begin, spans));
-  const flush = async () => {
-    await turns.told();
-    await provider.forceFlush();
-  };
   return {
     beginRequest: (given) => beginRequest(begin, given),
     committed: turns.committed,
-    flush,
     async close() {
       const closing = turns.told().then(() => provider.shutdown());
       await withDeadline(closing, CLOSE_MS, `not sent within ${CLOSE_MS} ms`).catch((error: unknown) =>
@@ -152,11 +148,15 @@ interface CommittedTurn extends Omit<TracedCommit, 'events'> {
   after: number;
 }
 
-/** Reads what commits have finished, one turn after the other: of no more of them at once than the process has to spare. */
+/**
+ * Reads what commits have finished, one turn after the other: of no more of them at once than the process has to spare. What it
+ * has read of open turns it keeps, so that it reads a long one once, not again from its start for each part.
+ */
 function tellTurns(
   { db, log }: { db: Database; log: Logger },
-  tell: (spans: TurnSpans) => void,
+  exportSpans: (spans: TurnSpans) => void,
 ): { committed: Traces['committed']; told: () => Promise<unknown> } {
+  const readings = new LRUCache<string, Reading>({ max: LIMITS.tracedTurns });
   let last: Promise<unknown> = Promise.resolve();
   let waiting = 0;
   let isFailing = false;
@@ -166,12 +166,18 @@ function tellTurns(
   };
   const look = async ({ tenantId, runId, seq, turnId, after }: CommittedTurn) => {
     try {
-      const wanted = { runId, turnId, seq, types: TRACED_TYPES };
+      const kept = readings.get(turnId);
+      // Commits of one moment may be told in another order: then the one that is late is read on its own.
+      const reading = kept && kept.seq <= after ? kept : beginReading(runId);
+      const wanted = { runId, turnId, after: reading.seq, seq, types: TRACED_TYPES };
       const { run, events } = await db.withTenant(tenantId, (tx) => readTracedTurn(tx, wanted));
-      const spans = run && spansOf(run, events.map(readEvent), after);
-      if (spans) tell(spans);
+      const spans = run && tell(reading, run, { events: events.map(readEvent), after, seq });
+      if (spans) exportSpans(spans);
+      if (spans?.turn.isOpen) readings.set(turnId, reading);
+      else readings.delete(turnId);
       isFailing = false;
     } catch (error) {
+      readings.delete(turnId);
       // A newer build tells its own turns.
       if (!(error instanceof UnknownEventError)) complain({ err: error, run: runId });
     }

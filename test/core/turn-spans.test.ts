@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { RunEvent } from '../../core/events.ts';
 import type { TracedRun } from '../../core/spans/attributes.ts';
-import { isTold, spansOf, TRACED_TYPES } from '../../core/spans/turn-spans.ts';
+import { beginReading, type Reading } from '../../core/spans/fold-turn.ts';
+import { isTold, tell, TRACED_TYPES } from '../../core/spans/turn-spans.ts';
 import { fixedId } from '../../core/ids.ts';
 import { parseTraceparent, spanIdOf, underCall } from '../../core/trace-context.ts';
 import { RUN_ID, simulate } from '../support/simulated-driver.ts';
@@ -32,17 +33,30 @@ const logs = fc.tuple(fc.array(fc.nat(49), { maxLength: 60 }), fc.boolean()).map
   })),
 );
 
-/** What the commits that end at these positions tell. */
-function toldBy(events: readonly RunEvent[], ends: readonly number[]) {
+/**
+ * What the commits that end at these positions tell. `keeper`: the process that tells a commit, of those that keep what they
+ * have read; undefined: one that has read nothing.
+ */
+function toldBy(
+  events: readonly RunEvent[],
+  ends: readonly number[],
+  keeper: (end: number) => number | undefined = () => undefined,
+) {
+  const kept = new Map<string, Reading>();
   return ends.flatMap((end, index) => {
     const after = ends[index - 1] ?? 0;
     const committed = events.filter(({ seq }) => seq > after && seq <= end);
     const turns = new Set(committed.filter(isTold).map((event) => event.turn_id));
+    const process = keeper(end);
     return [...turns].flatMap((turnId) => {
-      const ofTurn = events.filter(
-        ({ seq, type, turn_id }) => seq <= end && turn_id === turnId && TRACED_TYPES.includes(type),
-      );
-      return spansOf(RUN, ofTurn, after) ?? [];
+      const key = `${process} ${turnId}`;
+      const reading = (process === undefined ? undefined : kept.get(key)) ?? beginReading(RUN_ID);
+      const isNew = ({ seq, type, turn_id }: RunEvent) =>
+        seq > reading.seq && seq <= end && turn_id === turnId && TRACED_TYPES.includes(type);
+      const told = tell(reading, RUN, { events: events.filter(isNew), after, seq: end });
+      if (told?.turn.isOpen) kept.set(key, reading);
+      else kept.delete(key);
+      return told ?? [];
     });
   });
 }
@@ -50,27 +64,50 @@ function toldBy(events: readonly RunEvent[], ends: readonly number[]) {
 const idsIn = (told: ReturnType<typeof toldBy>) =>
   told.flatMap(({ finished, turn }) => [...finished, ...(turn.isOpen ? [] : [turn])]).map(({ id }) => id);
 
+/** Where commits of these sizes end. */
+function endsOf(events: readonly RunEvent[], sizes: fc.Stream<number>): number[] {
+  const last = events.at(-1)?.seq ?? 0;
+  const ends: number[] = [];
+  for (let at = 0; at < last;) {
+    at = Math.min(last, at + (sizes.next().value ?? 1));
+    ends.push(at);
+  }
+  return ends;
+}
+
 describe('The spans of a turn', () => {
   it('are told once each, however its log was committed', () => {
     fc.assert(
       fc.property(logs, fc.infiniteStream(fc.integer({ min: 1, max: 9 })), (events, sizes) => {
-        const last = events.at(-1)?.seq ?? 0;
-        const ends: number[] = [];
-        for (let at = 0; at < last;) {
-          at = Math.min(last, at + (sizes.next().value ?? 1));
-          ends.push(at);
-        }
+        const ends = endsOf(events, sizes);
         const [inPieces, each] = [
           toldBy(events, ends),
           toldBy(
             events,
-            Array.from({ length: last }, (_, n) => n + 1),
+            events.map(({ seq }) => seq),
           ),
         ];
         const ids = idsIn(inPieces);
         assert.equal(new Set(ids).size, ids.length);
         assert.deepEqual(ids.toSorted(), idsIn(each).toSorted());
       }),
+    );
+  });
+
+  it('are the same whatever process tells a commit, and whatever it has read of the turn before', () => {
+    fc.assert(
+      fc.property(
+        logs,
+        fc.infiniteStream(fc.integer({ min: 1, max: 9 })),
+        fc.infiniteStream(fc.option(fc.nat(2), { nil: undefined })),
+        (events, sizes, processes) => {
+          const ends = endsOf(events, sizes);
+          assert.deepEqual(
+            toldBy(events, ends, () => processes.next().value),
+            toldBy(events, ends),
+          );
+        },
+      ),
     );
   });
 

@@ -77,7 +77,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   const workspace = newId();
   let testDatabase: TestDatabase;
   let agent: string;
-  const tracedTurn = () => ({ runId: agent, turnId: middle, seq: 9, types: TRACED_TYPES });
+  const tracedTurn = () => ({ runId: agent, turnId: middle, after: 0, seq: 9, types: TRACED_TYPES });
 
   before(async () => {
     testDatabase = await openTestDatabase(DOMAIN_MODE);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { startCollector, type Collector, type SeenSpan } from '../../support/collector.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
+import { sendSpansSoon } from '../../support/send-spans-soon.ts';
 import { startScriptedService, type ScriptedService } from '../../support/service.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -14,6 +15,7 @@ interface RunShown {
 }
 
 describe('The spans of a run', () => {
+  sendSpansSoon();
   let collector: Collector;
   let service: ScriptedService;
   let server: LocalServer;
@@ -43,12 +45,12 @@ describe('The spans of a run', () => {
   };
   const start = async (agent: string, message: string, headers = {}): Promise<string> =>
     (await post(`/v1/agents/${agent}/runs`, { input: { message } }, headers)).run_id;
-  const untilRun = async (run: string, is: (state: RunShown) => boolean) => {
-    await waitUntil('the run is there', async () => is((await service.call('GET', `/v1/runs/${run}`)).json));
-    await service.context.traces?.flush();
-  };
-  const ended = (run: string) => untilRun(run, ({ status }) => ['completed', 'failed', 'cancelled'].includes(status));
+  const untilRun = (run: string, is: (state: RunShown) => boolean) =>
+    waitUntil('the run is there', async () => is((await service.call('GET', `/v1/runs/${run}`)).json));
   const spansOf = (run: string) => collector.spans.filter(({ attributes }) => attributes['drover.run.id'] === run);
+  const turnsOf = (run: string) => spansOf(run).filter(({ name }) => /^invoke_(agent|workflow)/.test(name));
+  /** The span of a turn is the last of those that its end tells. */
+  const ended = (run: string) => waitUntil('the turn is told', () => turnsOf(run).length > 0);
   const only = (run: string, name: RegExp): SeenSpan => {
     const found = spansOf(run).filter((span) => span.kind !== SERVER && name.test(span.name));
     assert.equal(
@@ -173,6 +175,7 @@ describe('The spans of a run', () => {
     const agent = await service.newAgent(['buy']);
     const run = await start(agent, 'call buy {} | say bought');
     await untilRun(run, ({ waiting_for }) => waiting_for?.type === 'approval');
+    await waitUntil('spans are told', () => spansOf(run).some(({ kind }) => kind !== SERVER));
     assert.deepEqual(
       spansOf(run).flatMap(({ kind, name }) => (kind === SERVER ? [] : [name])),
       ['chat claude-sonnet-5'],
@@ -194,13 +197,9 @@ describe('The spans of a run', () => {
     const { run_id: run } = await post(`/v1/agents/${agent}/runs`, body, first.headers);
     await untilRun(run, ({ status }) => status === 'awaiting_human');
     await post(`/v1/runs/${run}/turns`, { input: { message: 'say two' } }, second.headers);
-    await waitUntil('both are told', async () => {
-      await service.context.traces?.flush();
-      return spansOf(run).filter(({ name }) => name.startsWith('invoke_agent')).length === 2;
-    });
-    const turns = spansOf(run).filter(({ name }) => name.startsWith('invoke_agent'));
+    await waitUntil('both are told', () => turnsOf(run).length === 2);
     assert.deepEqual(
-      turns.map(({ traceId, attributes }) => [traceId, attributes['drover.turn.number']]),
+      turnsOf(run).map(({ traceId, attributes }) => [traceId, attributes['drover.turn.number']]),
       [
         [first.trace, 1],
         [second.trace, 2],
@@ -212,7 +211,8 @@ describe('The spans of a run', () => {
     const agent = await service.newAgent([]);
     const { trace, headers } = newTrace('00');
     const run = await start(agent, 'say unseen', headers);
-    await ended(run);
+    await untilRun(run, ({ status }) => status === 'completed');
+    await ended(await start(agent, 'say seen', newTrace().headers));
     assert.deepEqual(
       collector.spans.filter(({ traceId }) => traceId === trace),
       [],
@@ -240,16 +240,14 @@ describe('The spans of a run', () => {
 });
 
 describe('Spans for the console', () => {
+  sendSpansSoon();
   it('are lines of the log', async () => {
     const service = await startScriptedService({ env: { OTEL_TRACES_EXPORTER: 'console' } });
     const agent = await service.newAgent([], { name: 'speaker' });
     const body = { input: { message: 'say hello' } };
     assert.equal((await service.call('POST', `/v1/agents/${agent}/runs`, { body })).status, 202);
     const spans = () => service.log.filter(({ msg }) => msg === 'span');
-    await waitUntil('the turn is told', async () => {
-      await service.context.traces?.flush();
-      return spans().some(({ name }) => name === 'invoke_agent speaker');
-    });
+    await waitUntil('the turn is told', () => spans().some(({ name }) => name === 'invoke_agent speaker'));
     const chat = spans().find(({ name }) => name === 'chat claude-sonnet-5');
     assert.match(String(chat?.['start']), /^\d{4}-\d\d-\d\dT.*Z$/);
     assert.equal(chat?.['parent_span_id'], spans().find(({ name }) => name === 'invoke_agent speaker')?.['span_id']);

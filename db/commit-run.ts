@@ -158,6 +158,8 @@ export interface RunChange {
   runs: Required<Pick<RowChange, 'set' | 'add'>>;
   /** Row changes of other projections, by table. */
   rows?: Record<string, RowChange[]>;
+  /** The events bring the run no further: leases lost before stay counted. */
+  in_place?: true;
   new_calls?: NewCall[];
   calls?: CallChange[];
   /** Acts of Drover itself, for the audit log. */

@@ -214,7 +214,7 @@ begin
           updated_at = greatest(now(), updated_at),
           last_seq = last_seq + added,
           output_bytes = output_bytes + outputs,
-          lost_leases = case when added > 0 then 0 else lost_leases end,
+          lost_leases = case when added > 0 and not c ? 'in_place' then 0 else lost_leases end,
           fence = fence + case when c ? 'bump_fence' then 1 else 0 end,
           driver_lease_expires_at = case
             when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
@@ -233,7 +233,7 @@ begin
           updated_at = greatest(now(), updated_at),
           last_seq = last_seq + added,
           output_bytes = output_bytes + outputs,
-          lost_leases = case when added > 0 then 0 else lost_leases end,
+          lost_leases = case when added > 0 and not c ? 'in_place' then 0 else lost_leases end,
           driver_lease_expires_at = clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
         where id = run and fence = (c->>'fence')::int and last_seq = coalesce((c->>'expect')::bigint, last_seq)
         returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;

@@ -60,7 +60,8 @@ export interface OwnCallRecord {
 
 /** Why there is no answer. Only `unavailable` may change if asked again later. */
 export interface ToolFault {
-  code: 'unusable' | 'budget' | 'rejected' | 'unavailable';
+  /** `lost`: processes have died of asking. */
+  code: 'lost' | 'unusable' | 'budget' | 'rejected' | 'unavailable';
   message: string;
   /** How long a rate limiter keeps it waiting. */
   waitMs?: number;

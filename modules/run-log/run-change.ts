@@ -1,5 +1,6 @@
 /** Turns events into a change of a run, with the rows that follow; for drivers and the API alike. */
 import { toLogged, type NewEvent } from '../../core/events.ts';
+import { areProgress } from '../../core/lost-leases.ts';
 import { project } from '../../core/projections.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { RunChange } from '../../db/commit-run.ts';
@@ -20,6 +21,7 @@ export function toRunChange(run: ChangedRun, events: readonly NewEvent[]): RunCh
     events: events.map(toLogged),
     runs: { set, add },
     rows,
+    ...(events.length > 0 && !areProgress(events) && { in_place: true }),
     ...(insert && { create: { ...insert, last_seq: events.length } }),
   };
 }

@@ -14,7 +14,7 @@ import { commitRun, NO_ROWS, outputBytesOf } from '../../db/commit-run.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
-import { runCalls } from './driver/run-calls.ts';
+import { giveUpCalls, runCalls } from './driver/run-calls.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout } from '../approvals/ask-about.ts';
 import { makeModelCall, orLater } from './driver/call-model.ts';
@@ -38,6 +38,7 @@ import { sendCalls } from './driver/send-calls.ts';
 import type { Drive } from './driver/drive-state.ts';
 import { catchUp, isHeldUp } from './driver/suspension.ts';
 import { completeOpenTurn, failOpenTurn, startTurn, takeMessages, takeNext } from './driver/turn.ts';
+import { isLostHere, withinLimits } from './driver/within-limits.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
 /** Why a drive ended: nothing left to do, yielded to another job, taken away, or never claimed. */
@@ -186,22 +187,6 @@ async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
   }
 }
 
-/**
- * Fails a run at its next step if its log is full, or if drivers have been lost here again and again: it may be the run that
- * takes them with it, and each of them asks and pays the model anew.
- */
-function withinLimits({ log, run }: Drive, decision: Decision): Decision {
-  if (decision.kind !== 'call_model' && decision.kind !== 'enter_node') return decision;
-  if (log.state.seq >= LIMITS.eventsPerRun) {
-    const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
-    return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
-  }
-  const isFirstStep = log.base.seq === run.last_seq;
-  if (!isFirstStep || (run.lost_leases ?? 0) < LIMITS.lostLeases) return decision;
-  const message = `The processes that drove the run were lost at this step ${LIMITS.lostLeases} times in a row.`;
-  return { kind: 'fail_turn', error: { code: 'leases_lost', message } };
-}
-
 async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | undefined> {
   const { log } = drive;
   switch (decision.kind) {
@@ -224,7 +209,7 @@ async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | un
     case 'complete_node':
       return inGraph(drive, () => completeNode(drive));
     case 'run_calls':
-      await runCalls(drive, decision.calls);
+      await (isLostHere(drive) ? giveUpCalls(drive, decision.calls) : runCalls(drive, decision.calls));
       return undefined;
     case 'await_calls':
       return sendCalls(drive, decision.asked);

@@ -1,10 +1,11 @@
 /** Commits the attempts of the driver's own calls along with the steps of its run; the first attempt with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
-import { attemptError, interruptedAttempt, type Settlement } from '../../../core/ledger.ts';
+import { attemptError, interruptedAttempt, settleForGood, type Settlement } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { LEASES_LOST } from '../../../core/lost-leases.ts';
 import { newId } from '../../../lib/new-id.ts';
-import type { CallState } from '../../../core/state.ts';
+import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
 import { findPausedCall, findToolCall, type ToolCallRow } from '../../../db/tool-calls.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
@@ -153,7 +154,7 @@ async function lookAgain({ drive, call, attempt }: Attempts): Promise<Looked> {
   });
 }
 
-async function readRow({ context, tenantId }: Drive, id: string): Promise<LedgerCall> {
+async function readRow({ context, tenantId }: Drive, id: string): Promise<ToolCallRow> {
   return found(await context.db.withTenant(tenantId, (tx) => findToolCall(tx, id)), id);
 }
 
@@ -248,12 +249,29 @@ export function roomOf({ outputBytes, context }: Drive): OutputRoom {
   return { storedBytes: outputBytes, limitBytes: context.config.runOutputBytes };
 }
 
+/** Records that a call which drivers have died of gets no further attempt; the next commit says so. */
+export async function endUnmade(drive: Drive, call: CallState): Promise<void> {
+  const row = await readRow(drive, call.id);
+  // An attempt that is under way may have had its effect.
+  const kind = row.status === 'running' ? 'lost' : 'unreached';
+  const settlement = settleForGood({ kind, ...LEASES_LOST }, row);
+  record(drive, { call, attempt: row.attempt, settlement, latencyMs: 0 }, ['pending', 'running']);
+}
+
 /**
  * Records how a call ended and commits it, along with the announcement of the next model call after the last one of the step.
  * A pure call's result waits for the next commit.
  */
 export async function finish(drive: Drive, finished: Finished): Promise<void> {
-  const { call, attempt, latencyMs, facts = [] } = finished;
+  record(drive, finished);
+  if (finished.call.mode !== 'pure') await commitEnd(drive);
+}
+
+function record(
+  drive: Drive,
+  { call, attempt, latencyMs, facts = [], ...finished }: Finished,
+  from: CallStatus[] = ['running'],
+): void {
   const settlement = withinOutputLimit(finished.settlement, roomOf(drive));
   const settled = { callId: call.id, attempt, settlement, latencyMs };
   const change = settlementChange(settled);
@@ -261,9 +279,7 @@ export async function finish(drive: Drive, finished: Finished): Promise<void> {
   const event = settleCall(drive.log.state, settled, 'worker');
   const { actor, turn_id, step } = event;
   appendEvent(drive.log, ...facts.map((fact) => ({ ...fact, actor, turn_id, step })), event);
-  changeCall(drive.log, change);
-  if (call.mode === 'pure') return;
-  await commitEnd(drive);
+  changeCall(drive.log, { ...change, from });
 }
 
 async function commitEnd(drive: Drive): Promise<void> {

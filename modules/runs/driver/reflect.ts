@@ -6,6 +6,7 @@ import { changeStatus } from '../../../core/decision-events/turns.ts';
 import type { Decision } from '../../../core/decide.ts';
 import { workflowExamplesOf } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { LEASES_LOST } from '../../../core/lost-leases.ts';
 import { originOf } from '../../../core/origin.ts';
 import { askForTool, type OwnTool, type ToolFault } from '../../model-calls/ask-for-tool.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
@@ -16,6 +17,7 @@ import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 import { recordedReflection } from './replay-source.ts';
+import { isLostHere } from './within-limits.ts';
 import type { Drive } from './drive-state.ts';
 
 /** `meets_criteria` is null if no model could say. */
@@ -63,13 +65,14 @@ const UNKNOWN: Found = { meets_criteria: null, gaps: [] };
 
 /** Asks the run's models. Commits the answer first, since it was paid for. */
 async function look(drive: Drive, { ordinal, step }: { ordinal: number; step: number }): Promise<Found> {
-  const { context, run, log, definition } = drive;
+  const { context, log, definition } = drive;
   const own = ownAskOf(drive);
   const examples = workflowExamplesOf(definition);
   const isShown = examples.some(({ steps }) => steps.some(({ tool }) => tool === SUBMIT_VERDICT.name));
   // The offline model judges only if a worked example shows it how.
   const isOffline = (own.models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
   if (isOffline && !isShown) return UNKNOWN;
+  if (isLostHere(drive)) return unjudged(drive, LEASES_LOST.code);
   if (log.pending.events.length > 0) await commit(drive);
   await leaveOutHanded(drive);
   const heard: Heard = { away: [] };
@@ -97,7 +100,11 @@ async function look(drive: Drive, { ordinal, step }: { ordinal: number; step: nu
     return answer.arguments;
   }
   if (answer.fault.code === 'unavailable') waitFor(drive, { step, heard, fault: answer.fault });
-  context.log.warn({ run: run.id, code: answer.fault.code }, 'nobody can look at the answer: it is taken');
+  return unjudged(drive, answer.fault.code);
+}
+
+function unjudged({ context, run }: Drive, code: string): Found {
+  context.log.warn({ run: run.id, code }, 'nobody can look at the answer: it is taken');
   return UNKNOWN;
 }
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallState } from '../../../core/state.ts';
 import { attempt } from '../../tool-calls/attempt.ts';
-import { commitWithSteps, serialize, type InTurn } from './commit-attempts.ts';
+import { commitWithSteps, endUnmade, serialize, type InTurn } from './commit-attempts.ts';
 import type { Drive } from './drive-state.ts';
 
 /**
@@ -26,6 +26,11 @@ export async function runPureCalls(drive: Drive): Promise<void> {
   const calls = drive.log.state.calls.filter(isOpen);
   // A failed one is made again in its own step, and fails there.
   await Promise.allSettled(calls.map((call) => runCall(drive, call, (work) => work())));
+}
+
+/** Ends calls of which drivers have died again and again. Unless others of their step go on elsewhere, the turn fails next. */
+export async function giveUpCalls(drive: Drive, calls: readonly CallState[]): Promise<void> {
+  for (const call of calls) await endUnmade(drive, call);
 }
 
 /** Makes attempts until the call has its result, or is left to another drive. */

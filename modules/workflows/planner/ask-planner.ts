@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
 import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { isPerilous, LEASES_LOST } from '../../../core/lost-leases.ts';
 import { ancestorsOf } from '../../../core/run-config.ts';
 import { findCycle, planFaults, withFreeIds } from '../../../core/workflow.ts';
 import { findAgentIds } from '../../../db/agents.ts';
@@ -164,6 +165,7 @@ async function ask<T>(
   const { context, run, signal } = planning;
   const planner = await plannerFor({ context }, run, tool.name);
   if (!planner) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
+  if (isPerilous(run)) return { fault: { ...LEASES_LOST, code: 'lost' } };
   const record = recordAsked(planning);
   const asked: ToolAsk<T> = {
     tenantId: run.tenant_id,

@@ -1,6 +1,7 @@
 /** The steps of a workflow that ask a model: the plan, and the answer with its check. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { LEASES_LOST } from '../../../core/lost-leases.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import type { Tx } from '../../../db/database.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
@@ -146,8 +147,10 @@ async function plan(planning: Planning, known: Known & { gaps: string[]; result?
   }
   const { fault } = asked;
   if (fault.code === 'unavailable') return later(planning, fault, giveUp);
+  const { message } = fault;
+  if (fault.code === 'lost') return append(planning, (step) => giveUp(step, LEASES_LOST));
   if (isForGaps || fault.code === 'unusable')
-    return append(planning, (step) => giveUp(step, { code: 'InvalidPlan', message: fault.message }));
+    return append(planning, (step) => giveUp(step, { code: 'InvalidPlan', message }));
   const query = planning.workflow.input.user_query ?? planning.workflow.name;
   await writePlan(planning, {
     subtasks: [{ id: 'answer', description: query, dependencies: [] }],

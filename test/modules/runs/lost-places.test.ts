@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { LIMITS } from '../../../core/limits.ts';
+import type { RunEvent } from '../../../core/events.ts';
+import type { Context } from '../../../modules/governance/context.ts';
+import { driveRun } from '../../../modules/runs/drive.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { childrenOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+
+describe('A run over which its processes die, one after the other,', () => {
+  let engine: Engine;
+  beforeEach(async () => {
+    engine = await openEngine();
+  });
+  afterEach(() => engine.close());
+
+  /** A process that can write nothing any more once it is killed. */
+  function openProcess() {
+    const { context } = engine;
+    const { db } = context;
+    let isDead = false;
+    const alive = async <T>(act: () => Promise<T>): Promise<T> => {
+      if (isDead) throw new Error('the process was killed');
+      return act();
+    };
+    const killed: Context = {
+      ...context,
+      commit: (change) => alive(() => context.commit(change)),
+      db: {
+        ...db,
+        call: (statement) => alive(() => db.call(statement)),
+        withTenant: (tenant, work) => alive(() => db.withTenant(tenant, work)),
+        withTenantOnce: (tenant, work) => alive(() => db.withTenantOnce(tenant, work)),
+      },
+    };
+    const kill = () => {
+      isDead = true;
+    };
+    return { context: killed, kill };
+  }
+
+  /** So many processes drive the run, and die: `dying` says of what. */
+  async function lose(run: string, times: number, dying: (process: ReturnType<typeof openProcess>) => Context) {
+    for (let n = 0; n < times; n += 1) {
+      await assert.rejects(engine.drive(run, dying(openProcess())), /the process was killed/);
+      await engine.everyoneDies();
+    }
+  }
+
+  const failure = (log: readonly RunEvent[]) =>
+    log.flatMap((event) => (event.type === 'turn.failed' ? [event.payload.error.code] : []));
+
+  /** Kills or stops the process that asks a model next what Drover wants to know. */
+  let asking: (() => void) | undefined;
+  /** How often models were asked that, by the tool that they are to answer with. */
+  let owned: Record<string, number> = {};
+  const dyingOfAsking = ({ context, kill }: ReturnType<typeof openProcess>) => {
+    asking = kill;
+    return context;
+  };
+  const answering = () => {
+    owned = {};
+    asking = undefined;
+    engine.say(({ tools = [] }) => {
+      const [{ name } = { name: '' }] = tools;
+      if (!name.startsWith('submit_')) return text('Vienna');
+      owned[name] = (owned[name] ?? 0) + 1;
+      asking?.();
+      return use({ name, input: { meets_criteria: true, gaps: [] } });
+    });
+  };
+  const reflections = (log: readonly RunEvent[]) =>
+    log.flatMap((event) => (event.type === 'reflection.completed' ? [event.payload.meets_criteria] : []));
+
+  it('takes its answer unjudged once ten have died of the judgement', async () => {
+    const agent = await engine.agent({ execution_config: { reflect: true } });
+    answering();
+    const { run } = await engine.start(agent, 'Name the capital.');
+    await lose(run, LIMITS.lostLeases, dyingOfAsking);
+    asking = undefined;
+    await engine.finish(run);
+    assert.deepEqual(owned, { submit_verdict: LIMITS.lostLeases });
+    assert.equal(await statusOfRun(engine, run), 'completed');
+    assert.deepEqual(reflections(await engine.log(run)), [null]);
+  });
+
+  it('has its answer judged after nine such deaths, and after any number of processes that are told to stop', async () => {
+    const agent = await engine.agent({ execution_config: { reflect: true } });
+    answering();
+    const { run } = await engine.start(agent, 'Name the capital.');
+    await lose(run, LIMITS.lostLeases - 1, dyingOfAsking);
+    for (let n = 0; n < LIMITS.lostLeases; n += 1) {
+      const stop = new AbortController();
+      asking = () => stop.abort(new Error('the process stops'));
+      const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
+      const { result } = await driveRun(engine.context, job, { stop: stop.signal, draining: () => false });
+      assert.equal(result, 'yielded');
+    }
+    asking = undefined;
+    await engine.finish(run);
+    assert.deepEqual(reflections(await engine.log(run)), [true]);
+  });
+
+  /** A run whose answer is committed, and of whose calls none was made, since the process was to stop. */
+  async function leaveCalls(agent: string, requested: (request: AnthropicRequest) => Parameters<typeof use>) {
+    engine.say((request, n) => (n === 0 ? use(...requested(request)) : text('done')));
+    const { run } = await engine.start(agent, 'What is 6 * 7?');
+    const stop = new AbortController();
+    const { stepSeconds } = engine.context.metrics;
+    // Observed once the answer is there, and before it is committed.
+    const observe = () => stop.abort(new Error('the process stops'));
+    const metrics = { ...engine.context.metrics, stepSeconds: Object.assign(Object.create(stepSeconds), { observe }) };
+    const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
+    await driveRun({ ...engine.context, metrics }, job, { stop: stop.signal, draining: () => false });
+    return run;
+  }
+
+  /** Dies of any call that it makes. */
+  const dyingOfCalls =
+    (made: () => void) =>
+    ({ context, kill }: ReturnType<typeof openProcess>): Context => ({
+      ...context,
+      tools: {
+        ...context.tools,
+        execute: () => {
+          made();
+          kill();
+          return Promise.reject(new Error('the process was killed'));
+        },
+      },
+    });
+
+  it('fails with the calls that its driver makes once ten have died of them, and not before', async () => {
+    const sum = () => [{ name: 'calculator', input: { expression: '6 * 7' } }];
+    const agent = await engine.agent({ tools: ['calculator'] });
+    let made = 0;
+    const dying = dyingOfCalls(() => (made += 1));
+    const lucky = await leaveCalls(agent, sum);
+    await lose(lucky, LIMITS.lostLeases - 1, dying);
+    assert.equal(made, LIMITS.lostLeases - 1);
+    await engine.finish(lucky);
+    assert.equal(await statusOfRun(engine, lucky), 'completed');
+    const stuck = await leaveCalls(agent, sum);
+    await lose(stuck, LIMITS.lostLeases, dying);
+    await engine.finish(stuck);
+    const log = await engine.log(stuck);
+    assert.deepEqual(failure(log), ['leases_lost']);
+    const calls = log.flatMap((event) => (event.type === 'tool.failed' ? [event.payload.error.code] : []));
+    assert.deepEqual(calls, ['leases_lost']);
+    assert.equal(await statusOfRun(engine, stuck), 'failed');
+  });
+
+  it('fails without a call that its driver was about to make, which surely had no effect', async () => {
+    const slow = { name: 'pay', execution: { inline: true }, risk_level: 'WRITE_LOW_RISK' as const };
+    const run = await leaveCalls(await engine.agent({}, [slow]), (request) => [{ name: offered(request, 'pay') }]);
+    const dyingOfGate = ({ context, kill }: ReturnType<typeof openProcess>) => {
+      const current: Context['governance']['current'] = () => {
+        kill();
+        return Promise.reject(new Error('the process was killed'));
+      };
+      return { ...context, governance: { ...context.governance, current } };
+    };
+    await lose(run, LIMITS.lostLeases, dyingOfGate);
+    await engine.finish(run);
+    const log = await engine.log(run);
+    assert.deepEqual(failure(log), ['leases_lost']);
+    const calls = log.filter(({ type }) => /^tool\.(failed|unknown|denied)$/.test(type));
+    assert.deepEqual(
+      calls.map(({ type }) => type),
+      ['tool.failed'],
+    );
+    assert.equal(engine.tools.seen.length, 0);
+  });
+
+  it('fails at the model call whose conversation ten have died of summing up', async () => {
+    const short_term = { max_tokens: 1000, strategy: 'summarize' as const };
+    const llm_config = { default_model: 'anthropic/claude-haiku-4-5' };
+    const agent = await engine.agent({ llm_config, memory_config: { short_term } });
+    answering();
+    const long = 'lorem ipsum '.repeat(100);
+    const { run } = await engine.start(agent, long, { config: { keep_open: true } });
+    await engine.finish(run);
+    for (const message of [long, long]) {
+      await engine.post(agent, run, message);
+      await engine.finish(run);
+    }
+    assert.deepEqual(owned, {});
+    await engine.post(agent, run, long);
+    await lose(run, LIMITS.lostLeases, dyingOfAsking);
+    asking = undefined;
+    await engine.finish(run);
+    assert.deepEqual(failure(await engine.log(run)), ['leases_lost']);
+    assert.deepEqual(owned, { submit_summary: LIMITS.lostLeases });
+  });
+
+  /** Dies of what the planner says, ten times. */
+  async function losePlanners(runId: string) {
+    for (let n = 0; n < LIMITS.lostLeases; n += 1) {
+      const context = dyingOfAsking(openProcess());
+      await assert.rejects(lookNow(context, { tenantId: engine.tenantId, runId }), /the process was killed/);
+      await engine.everyoneDies();
+    }
+    asking = undefined;
+    await lookNow(engine.context, { tenantId: engine.tenantId, runId });
+  }
+
+  it('fails as a workflow once ten have died of its plan', async () => {
+    answering();
+    const id = await startWorkflow(engine, [], { agentId: await engine.agent() });
+    await losePlanners(id);
+    const { workflow } = await readWorkflow(engine, id);
+    assert.deepEqual([workflow.status, workflow.error?.code], ['failed', 'leases_lost']);
+    assert.deepEqual(owned, { submit_plan: LIMITS.lostLeases });
+  });
+
+  it('answers as a workflow with the results as they are once ten have died of an answer made of them', async () => {
+    answering();
+    const id = await startWorkflow(engine, [], {
+      agentId: await engine.agent(),
+      definition: { subtasks: [subtask('a'), subtask('b')], success_criteria: 'It names the river.' },
+    });
+    await lookNow(engine.context, { tenantId: engine.tenantId, runId: id });
+    for (const child of await childrenOfRun(engine, id)) await engine.finish(child.id);
+    await losePlanners(id);
+    const { workflow } = await readWorkflow(engine, id);
+    assert.deepEqual([workflow.status, workflow.meets_criteria], ['completed', null]);
+    assert.match(JSON.stringify(workflow.output), /Vienna.*Vienna/);
+    assert.deepEqual(owned, { submit_synthesis: LIMITS.lostLeases });
+  });
+});

@@ -6,6 +6,7 @@ import type { ToolDefinition } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRow } from '../../db/runs.ts';
+import { parseArguments } from '../../llm/messages.ts';
 import type { Context } from './context.ts';
 import { gateCall, gateInput, type GatedRun } from './gate-call.ts';
 import type { GateDecision } from './gate.ts';
@@ -66,7 +67,9 @@ export async function evaluatePolicies(
       decision: rule.definition.decision,
       ...(error !== undefined && { error }),
     }));
-    return { ...present(gateCall(subject, call)), matching };
+    // As they would come from a model: of its integers, the gate refuses those beyond 2^53.
+    const given = { ...call, arguments: parseArguments(JSON.stringify(tried.arguments)) };
+    return { ...present(gateCall(subject, given)), matching };
   });
 }
 

@@ -148,6 +148,26 @@ describe('/v1/policies', () => {
       assert.deepEqual(await at({ autonomy_level: 0 }), ['require_approval', 'autonomy']);
     });
 
+    it('blocks an integer beyond 2^53, as a call of a model with it is refused', async () => {
+      const { json: tool } = await call('POST', '/v1/tools', {
+        name: 'transfer',
+        description: 'Sends money.',
+        transport: { type: 'http', endpoint: 'https://example.com/transfer' },
+        input_schema: { type: 'object', properties: { amount: { type: 'number' } } },
+      });
+      await call('POST', '/v1/policies', { ...RULE, when: 'arguments.amount > 0.0', decision: 'allow' });
+      const at = async (amount: number) => {
+        const said = await evaluate({ tool: tool.id, arguments: { amount } });
+        return [said.decision, said.stage, said.matching.length];
+      };
+      assert.deepEqual(await at(Number.MAX_SAFE_INTEGER), ['allow', 'rules', 1]);
+      assert.deepEqual(await at(2 ** 53), ['block', 'arguments', 1]);
+      assert.deepEqual(await at(-(2 ** 53) - 2), ['block', 'arguments', 0]);
+      assert.deepEqual(await at(6.022e23), ['allow', 'rules', 1]);
+      const { reason } = await evaluate({ tool: tool.id, arguments: { amount: 2 ** 53 } });
+      assert.match(reason, /longer integers as strings/);
+    });
+
     it('takes a budget that is used up into account, and whose it is', async () => {
       const { id: agent } = (await call('POST', '/v1/agents', { name: 'dear', tools: ['calculator'] })).json;
       const { id: other } = (await call('POST', '/v1/agents', { name: 'other', tools: ['calculator'] })).json;

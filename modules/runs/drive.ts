@@ -19,7 +19,7 @@ import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout } from '../approvals/ask-about.ts';
 import { makeModelCall, orLater } from './driver/call-model.ts';
 import { reflect } from './driver/reflect.ts';
-import { commit, isPark } from './driver/commit.ts';
+import { commit, isPark, type Park } from './driver/commit.ts';
 import { roomOf } from './driver/commit-attempts.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
@@ -209,7 +209,8 @@ async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | un
     case 'complete_node':
       return inGraph(drive, () => completeNode(drive));
     case 'run_calls':
-      await (isLostHere(drive) ? giveUpCalls(drive, decision.calls) : runCalls(drive, decision.calls));
+      if (!isLostHere(drive)) return later(drive, await runCalls(drive, decision.calls));
+      await giveUpCalls(drive, decision.calls);
       return undefined;
     case 'await_calls':
       return sendCalls(drive, decision.asked);
@@ -263,16 +264,19 @@ async function inGraph(drive: Drive, act: () => Promise<void>): Promise<DriveEnd
 /** Asks a model, or puts the run off; fails the turn if the call cannot be made. */
 async function askModel(drive: Drive, ask: () => ReturnType<typeof makeModelCall>): Promise<DriveEnd | undefined> {
   try {
-    const later = await ask();
-    if (!later) return undefined;
-    if (!(await commit(drive, later))) return undefined;
-    return isPark(later) ? 'dormant' : 'yielded';
+    return await later(drive, await ask());
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     releaseReservation(drive);
     failOpenTurn(drive, { code: error.code, message: error.message });
     return endTurn(drive);
   }
+}
+
+/** Puts the run off if there is something to wait for. */
+async function later(drive: Drive, until: { afterMs: number } | Park | undefined): Promise<DriveEnd | undefined> {
+  if (!until || !(await commit(drive, until))) return undefined;
+  return isPark(until) ? 'dormant' : 'yielded';
 }
 
 /** Whether the drive may yield: before a turn or a model call, but not between the user's message and the event that counts it. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../../core/limits.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { driveRun, type DriveEnd } from '../../../modules/runs/drive.ts';
 import type { CommitResult } from '../../../db/commit-run.ts';
@@ -9,8 +10,8 @@ import type { ToolRequest } from '../../../modules/tools-registry/register-tool.
 import { createDriven } from '../../support/create-driven.ts';
 import { cutOff } from '../../support/cut-off.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { statusOfRun } from '../../support/queries/runs.ts';
-import { callOfRun, callsOfRun, endFirstAttempt, endOfCall } from '../../support/queries/tool-calls.ts';
+import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { callOfRun, callsOfRun, endFirstAttempt, endOfCall, endPause } from '../../support/queries/tool-calls.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 const busy = () => Promise.resolve({ status: 429, body: {} });
@@ -115,6 +116,35 @@ describe('A call that its driver makes', () => {
       assert.equal(await driving, 'yielded');
       await assertMade(run, { attempt: 2, requests: 1 });
       assert.ok(againAtMs - pausesSinceMs > backoff_ms / 2, `${againAtMs - pausesSinceMs} ms`);
+    });
+  });
+
+  describe('and whose transport its process does not know', () => {
+    const NEWER = { transport: { type: 'newer' } as never };
+
+    it('is left to others, without keeping the driver, and made by one that knows it', async () => {
+      const run = await charging(NEWER);
+      assert.equal(await drive(run, engine.context), 'yielded');
+      assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+      assert.equal((await holdOfRun(engine, run)).lease, null);
+      assert.equal(await drive(run, engine.context), 'yielded', 'its pause is not over');
+      assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+      await endPause(engine, run);
+      const execute = async () => ({ kind: 'succeeded', output: 'charged' }) as const;
+      assert.equal(await drive(run, { ...engine.context, tools: { ...engine.context.tools, execute } }), 'dormant');
+      assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 2 });
+    });
+
+    it('has failed where none that knows it comes in time', async () => {
+      const run = await charging(NEWER);
+      for (let attempt = 1; attempt <= LIMITS.unsentRetries; attempt++) {
+        assert.equal(await drive(run, engine.context), 'yielded');
+        assert.deepEqual(await callOf(run), { status: 'pending', attempt });
+        await endPause(engine, run);
+      }
+      assert.equal(await drive(run, engine.context), 'dormant');
+      const { status, code } = await endOfCall(engine, run);
+      assert.deepEqual([status, code, await statusOfRun(engine, run)], ['failed', 'unknown-transport', 'completed']);
     });
   });
 

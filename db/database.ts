@@ -3,6 +3,9 @@ import type { ClientBase } from 'pg';
 
 export { hasMovedOn, isDatabaseAway, isDatabaseBusy } from './database-errors.ts';
 
+/** After that a server has ended a statement, also one whose sender is gone. */
+export const STATEMENT_TIMEOUT_MS = 30_000;
+
 /** One transaction. `values` are sent apart from the text (`$1`, `$2`, …). */
 export interface Tx {
   query<R extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<R[]>;

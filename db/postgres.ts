@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { ClientBase, ClientConfig } from 'pg';
 import { withDeadline } from '../lib/deadline.ts';
-import type { Database, DatabaseOptions, Tx } from './database.ts';
+import { STATEMENT_TIMEOUT_MS, type Database, type DatabaseOptions, type Tx } from './database.ts';
 import { type KnexPool, openKnexPool, type PoolSettings, runStatement } from './knex-client.ts';
 import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
@@ -10,7 +10,6 @@ import { becomeOwner, checkRoles, isOwnerByLogin, type ConnectionOwner } from '.
 import { TYPES } from './value-types.ts';
 import { queriesOf } from './queries.ts';
 
-const STATEMENT_TIMEOUT_MS = 30_000;
 /** A process frozen inside a transaction would otherwise hold its row locks for ever. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 /** Longer than the server's own limit: only ends calls on dead connections. */

@@ -1,9 +1,15 @@
 /** A run created by its first driver (`InitialCommit`). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { toLogged, type NewEvent } from '../../../core/events.ts';
 import { newRun } from '../../../core/projections/runs.ts';
 import type { ClaimedRun, RunRow } from '../../../db/claim-run.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
+import { STATEMENT_TIMEOUT_MS } from '../../../db/database.ts';
+import { findRunRow } from '../../../db/runs.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
+import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
+import { PATIENCE_MS } from '../../tool-calls/run-tool-call.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Ids of a run to be created. */
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
@@ -47,4 +53,22 @@ export function toCreation(initialCommit: InitialCommit, change: RunChange): Par
     ...(initialCommit.thread && { thread: initialCommit.thread }),
     policy_epoch: initialCommit.policyEpoch,
   };
+}
+
+/** Pause between two looks for a run that a server may still be creating. */
+const LOOK_MS = 500;
+
+/**
+ * Whether a creating commit whose answer is lost was made. Waits for as long as a server may still be making it: what it claims
+ * could not be given back before.
+ */
+export async function isCreatedAfterAll({ context, tenantId, run, stop }: Drive): Promise<boolean> {
+  const endsAtMs = performance.now() + STATEMENT_TIMEOUT_MS;
+  const look = () => context.db.withTenant(tenantId, (tx) => findRunRow(tx, run.id));
+  for (;;) {
+    const isLast = stop.aborted || performance.now() > endsAtMs;
+    const found = await retryWhileUnavailable(look, { forMs: PATIENCE_MS, signal: stop });
+    if (found || isLast) return found !== undefined;
+    await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+  }
 }

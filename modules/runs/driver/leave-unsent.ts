@@ -4,6 +4,7 @@ import type { CallState } from '../../../core/state.ts';
 import type { MadeAttempt } from '../../tool-calls/attempt.ts';
 import { NOT_SENT } from '../../tool-calls/claim-tool-call.ts';
 import { toClaim } from './commit-attempts.ts';
+import { isCreatedAfterAll } from './initial-commit.ts';
 import { settleLate } from './lost-attempts.ts';
 import type { Drive } from './drive-state.ts';
 
@@ -21,10 +22,13 @@ const UNSENT: Omit<MadeAttempt, 'claim'> = {
 export async function leaveUnsent(drive: Drive, error: unknown): Promise<void> {
   const { context, log, run, uncommitted } = drive;
   const { initialCommit } = uncommitted;
+  const warn = (reason: unknown) => context.log.warn({ err: reason, run: run.id }, 'call left to the next driver');
   if (initialCommit) {
     // Only a lost answer leaves it in doubt whether there is a run. A client waits for it, and gets its error at once.
     if (!isDatabaseAway(error)) return;
     initialCommit.failed(error);
+    // One that has claimed no call goes on after its lease, whenever it comes.
+    if (!claimsCalls(drive) || !(await isCreatedAfterAll(drive).catch(warn))) return;
   }
   const leave = async (call: CallState) => {
     const own = drive.step.ownCalls.get(call.id);
@@ -34,6 +38,9 @@ export async function leaveUnsent(drive: Drive, error: unknown): Promise<void> {
     await settleLate(drive, { made, claimId: own.claimId });
   };
   const left = await Promise.allSettled(log.state.calls.map(leave));
-  for (const each of left)
-    if (each.status === 'rejected') context.log.warn({ err: each.reason, run: run.id }, 'call left to the next driver');
+  for (const each of left) if (each.status === 'rejected') warn(each.reason);
+}
+
+function claimsCalls({ step: { ownCalls, dispatched } }: Drive): boolean {
+  return dispatched.size > 0 || [...ownCalls.values()].some(({ isBegun }) => isBegun);
 }

@@ -3,6 +3,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { driveRun, type DriveEnd } from '../../../modules/runs/drive.ts';
 import type { CommitResult } from '../../../db/commit-run.ts';
+import type { Database } from '../../../db/database.ts';
 import { setSuspension } from '../../../modules/governance/suspend.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
@@ -10,7 +11,8 @@ import type { ToolRequest } from '../../../modules/tools-registry/register-tool.
 import { createDriven } from '../../support/create-driven.ts';
 import { cutOff } from '../../support/cut-off.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { overDatabase } from '../../support/over-database.ts';
+import { holdOfRun, holdRuns, statusOfRun } from '../../support/queries/runs.ts';
 import { callOfRun, callsOfRun, endFirstAttempt, endOfCall, endPause } from '../../support/queries/tool-calls.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -267,6 +269,35 @@ describe('A call that its driver makes', () => {
       assert.equal(answer, 'gone');
       assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
       await assertMade(run, { attempt: 2, requests: 1 });
+    });
+
+    it('is made where that commit lands only after its process has looked for it', async () => {
+      let looks = 0;
+      let landing: Promise<CommitResult> | undefined;
+      const { db } = engine.context;
+      const withTenant: Database['withTenant'] = (...given) =>
+        db.withTenant(...given).finally(() => {
+          if (landing) looks += 1;
+        });
+      const creation = await holdRuns(db, async () => {
+        const { created, drive: driven } = await createDriven(engine, {
+          context: overDatabase(engine.context, { ...db, withTenant }),
+          commit: (change) => {
+            const made = engine.context.commit(change);
+            if (!change.create) return made;
+            landing = made;
+            return Promise.reject(Object.assign(new Error('gone'), { code: 'ECONNRESET' }));
+          },
+          stop: new AbortController(),
+        });
+        await assert.rejects(created, /gone/);
+        await waitUntil('its process has looked for it', () => looks > 0);
+        return driven;
+      });
+      await landing;
+      await creation.end.catch(() => undefined);
+      assert.deepEqual(await callOf(creation.run), { status: 'pending', attempt: 1 });
+      await assertMade(creation.run, { attempt: 2, requests: 1 });
     });
   });
 

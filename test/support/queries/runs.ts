@@ -255,11 +255,14 @@ export async function ageIdleRun(db: Pick<Database, 'asOwner'>, run: string, sec
 }
 
 /** Lets nobody write to a run until something is done. */
-export async function holdRuns(db: Pick<Database, 'asOwner'>, done: () => Promise<unknown>): Promise<void> {
-  await db.asOwner(async (client) => {
+export async function holdRuns<T>(db: Pick<Database, 'asOwner'>, done: () => Promise<T>): Promise<T> {
+  return db.asOwner(async (client) => {
     await client.query('begin; lock table runs in share mode');
-    await done();
-    await client.query('commit');
+    try {
+      return await done();
+    } finally {
+      await client.query('commit');
+    }
   });
 }
 

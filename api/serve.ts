@@ -4,13 +4,13 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
+import { boundConnections, shareOfConnections } from '../lib/bound-connections.ts';
 import { listen } from '../lib/listen.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { createLiveSessions } from '../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
-import { boundConnections } from './kit/bound-connections.ts';
 import { createBodyRoom } from './kit/body-room.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
@@ -89,12 +89,12 @@ export async function serve(
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
-  const open = boundConnections(server, options.connections, warnNowAndThen(log, 'connections are closed for others'));
+  const { open, keep } = boundConnections(server, boundOf(log, options.connections));
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
     const upgrade = { request, connection, head };
-    const isTaken = sockets.receive(upgrade, (...exchange) => void handle(...exchange));
-    if (!isTaken) continueUnchanged(server, upgrade);
+    keep(connection);
+    if (!sockets.receive(upgrade, (...exchange) => void handle(...exchange))) continueUnchanged(server, upgrade);
   });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
   await listen(server, { host, port }, portOfApi({ port }).named).catch(async (error: unknown) => {
@@ -111,6 +111,10 @@ export async function serve(
       await Promise.all([counter.close(), liveStore.close()]);
     },
   };
+}
+
+function boundOf(log: Context['log'], most = shareOfConnections(LIMITS.connectionSharePercent)) {
+  return { most, onClosed: warnNowAndThen(log, 'connections are closed for others') };
 }
 
 /** The time for a request to arrive: uploads get more. */

@@ -14,7 +14,7 @@ export const LIMITS = {
   requestSeconds: 60,
   /** How long a connection stays open that no request comes on, in seconds: for longer than a load balancer keeps it (Google's: 600). */
   idleConnectionSeconds: 620,
-  /** Connections that an API process has at once, in percent of the files and connections that it may have open (`ulimit -n`). */
+  /** Connections that the API, and a worker's port, have at once, in percent of the files and connections that a process may have open (`ulimit -n`). */
   connectionSharePercent: 50,
   /** A file, and all contents of a tenant's files, in bytes, where the tenant's settings do not say. */
   fileBytes: 100 * 1024 * 1024,

@@ -3,6 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { DroverError, forbidden, unauthorized } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
+import { limitRate } from '../jobs/backend.ts';
+import { boundConnections, shareOfConnections } from '../lib/bound-connections.ts';
 import { isLocalRequest } from '../lib/is-local-request.ts';
 import { listen } from '../lib/listen.ts';
 import { newId } from '../lib/new-id.ts';
@@ -14,6 +16,7 @@ import { problemOf } from '../modules/problem-of.ts';
 import { asUnavailable } from '../modules/unavailable.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;
+const CLOSED_FOR_OTHERS = 'connections to the port of the worker are closed for others';
 
 export interface WorkerHealth {
   port: number;
@@ -32,7 +35,7 @@ interface Answer {
 /** Serves them on a port; 0 is any free one. Rejects if it cannot listen there. */
 export async function serveHealth(
   context: Context,
-  { host, port }: { host: string; port: number },
+  { host, port, connections }: { host: string; port: number; connections?: number },
 ): Promise<WorkerHealth> {
   const state = { isStopping: false };
   const authenticator = createAuthenticator(context.db);
@@ -41,6 +44,11 @@ export async function serveHealth(
       (given) => send(response, given),
       (error: unknown) => send(response, failure(context, request, error)),
     );
+  });
+  const warn = limitRate((error) => context.log.warn({ err: error }, CLOSED_FOR_OTHERS));
+  boundConnections(server, {
+    most: connections ?? shareOfConnections(LIMITS.connectionSharePercent),
+    onClosed: (reason) => warn(reason, CLOSED_FOR_OTHERS),
   });
   server.keepAliveTimeout = LIMITS.idleConnectionSeconds * 1000;
   server.requestTimeout = REQUEST_TIMEOUT_MS;

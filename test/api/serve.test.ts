@@ -147,6 +147,33 @@ describe('the server', () => {
     await api.close();
   });
 
+  it('closes for a new connection the one on which no request has been open for longest, and none that has one', async () => {
+    const { gate, api } = await start();
+    const server = await serve(api.context, routesOf(gate), { host: '127.0.0.1', port: 0, connections: 4 });
+    const open = () => connect(server.port, '127.0.0.1').on('error', () => undefined);
+    const ask = async (socket: Socket) => {
+      socket.write('GET /echo HTTP/1.1\r\nhost: x\r\n\r\n');
+      assert.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 405 /);
+    };
+    const [first, second, half, slow] = [open(), open(), open(), open()];
+    half.write('GET /echo HTTP/1.1\r\nho');
+    await ask(first);
+    await ask(second);
+    slow.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n');
+    await waitUntil('it has the request', () => gate.started === 1);
+    await ask(first);
+    for (const socket of [half, second, first]) {
+      assert.equal(socket.closed, false);
+      const end = once(socket, 'close');
+      await ask(open());
+      await end;
+    }
+    gate.open();
+    assert.match(String((await once(slow, 'data'))[0]), /^HTTP\/1\.1 200 /);
+    await server.close(0);
+    await api.close();
+  });
+
   it('answers 408 to a request that does not come to its end in time, and to what is no HTTP 400', async () => {
     const { gate, api } = await start();
     const server = await serve(api.context, routesOf(gate), { host: '127.0.0.1', port: 0, requestTimeoutMs: 200 });

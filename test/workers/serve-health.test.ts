@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { LIMITS } from '../../core/limits.ts';
 import { readinessOf } from '../../modules/platform/readiness-of.ts';
 import { serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
@@ -38,6 +40,24 @@ describe('A worker with a port', () => {
   it('keeps an idle connection for as long as the API does', async () => {
     const { headers } = await get('/healthz');
     assert.equal(headers.get('keep-alive'), `timeout=${LIMITS.idleConnectionSeconds}`);
+  });
+
+  it('answers beside more connections than it may have: for a new one the longest idle one is closed', async () => {
+    const own = await serveHealth(platform.context, { host: '127.0.0.1', port: 0, connections: 2 });
+    const open = () => connect(own.port, '127.0.0.1').on('error', () => undefined);
+    const kept = open();
+    kept.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n');
+    await once(kept, 'data');
+    const silent = open();
+    await once(silent, 'connect');
+    const ends = [kept, silent].map((socket) => once(socket, 'close'));
+    for (const end of ends) {
+      const answer = await fetch(`http://127.0.0.1:${own.port}/healthz`, { headers: { connection: 'close' } });
+      assert.equal(answer.status, 200);
+      open();
+      await end;
+    }
+    await own.close();
   });
 
   it('shows its numbers elsewhere to the operator alone', async () => {

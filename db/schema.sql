@@ -67,6 +67,7 @@ table agents row level security forced
   CREATE UNIQUE INDEX agents_by_external_id ON public.agents USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
   CREATE UNIQUE INDEX agents_by_name ON public.agents USING btree (workspace_id, own_name) WHERE ((own_name = name) AND (status <> 'deprecated'::text))
   CREATE INDEX agents_by_tool_name ON public.agents USING btree (workspace_id, "left"(('run_'::text || regexp_replace(name, '[^A-Za-z0-9_-]'::text, '_'::text, 'g'::text)), 60) COLLATE "C") WHERE (status <> 'deprecated'::text)
+  CREATE INDEX agents_deprecated_named ON public.agents USING btree (workspace_id, name) WHERE (status = 'deprecated'::text)
   CREATE INDEX agents_named ON public.agents USING btree (workspace_id, name) WHERE (status <> 'deprecated'::text)
   CREATE INDEX agents_of_status ON public.agents USING btree (tenant_id, status, id)
   CREATE INDEX agents_offline ON public.agents USING btree (offline_since) WHERE (status = 'offline'::text)

@@ -446,4 +446,17 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       assert.match(plans, new RegExp(`${table}_by_thread on ${table} .*\\n +Index Cond: \\(thread_id`));
     }
   });
+
+  it('the last deprecated agent of a name is looked for among those of that name, however many others are deprecated', async () => {
+    const { database } = testDatabase;
+    await fillTables(database, { tenant, workspace }, async (run) => {
+      const series = `from generate_series(1, ${ROWS}) as i`;
+      await run(`insert into agents (id, tenant_id, workspace_id, name, status, current_version)
+        select ${idsOf('e')}, $tenant, $workspace, 'e' || i, 'deprecated', '1.0.0' ${series}`);
+      await run(`insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
+        select ${idsOf('e')}, '1.0.0', 1, $tenant, '{}', '' ${series}`);
+    });
+    const plan = await plansOf((tx) => findDeprecatedAgent(tx, workspace, 'e77'));
+    assert.match(plan, /Index Cond: \(\(workspace_id = [^\n]* AND \(name = 'e77'/, plan);
+  });
 });

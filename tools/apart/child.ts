@@ -1,6 +1,6 @@
 /** The program of the child processes of `evaluate-apart.ts`: one evaluation after the other. */
 import type { ApartAnswer } from './apart-answer.ts';
-import { calculateWithin, type Calculation } from './calculation.ts';
+import { calculateWithin, loadMath, type Calculation } from './calculation.ts';
 import { evaluateExpression, type Expression } from './jsonata.ts';
 
 /** What is evaluated. */
@@ -18,6 +18,8 @@ const evaluate = async ({ work, limitMs }: ApartRequest): Promise<ApartAnswer> =
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
 process.on('message', (request: ApartRequest) => {
-  void evaluate(request).then((answer) => process.send?.(answer));
+  if ('calculation' in request.work) loadMath();
+  // Once that is sent: nothing else is, while an evaluation keeps this process busy.
+  process.send?.('begun', () => void evaluate(request).then((answer) => process.send?.(answer)));
 });
 process.send?.('ready');

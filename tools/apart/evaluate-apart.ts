@@ -13,7 +13,7 @@ import type { ApartRequest, ApartWork } from './child.ts';
 import { messageOf } from './message-of.ts';
 
 const MAX_MS = 1000;
-/** Time beyond an evaluation's limit until its process is killed, and time for that process to start. */
+/** Time beyond an evaluation's limit until its process is killed, and time for that process to start, and to begin with one. */
 const GRACE_MS = 1000;
 const START_MS = 10_000;
 /** The most processes: while one tenant's expressions take their second, others' go on. */
@@ -99,17 +99,22 @@ async function readyChild(name: string): Promise<ChildProcess> {
   return child;
 }
 
-/** Rejects if the request cannot be sent. */
+/** Rejects if the request cannot be sent. The evaluation's time begins when the child has loaded what it needs for it. */
 async function ask(child: ChildProcess, request: ApartRequest): Promise<ApartAnswer> {
   let isLate = false;
-  const timer = setTimeout(() => {
+  const kill = () => {
     isLate = true;
     child.kill('SIGKILL');
-  }, request.limitMs + GRACE_MS);
+  };
+  let timer = setTimeout(kill, START_MS);
   holdUp(child, true);
   try {
     return await new Promise<ApartAnswer>((resolve, reject) => {
-      child.once('message', resolve);
+      child.on('message', (said: 'begun' | ApartAnswer) => {
+        if (said !== 'begun') return resolve(said);
+        clearTimeout(timer);
+        timer = setTimeout(kill, request.limitMs + GRACE_MS);
+      });
       child.once('exit', () => resolve(isLate ? TOO_SLOW : TOO_LARGE));
       child.send(request, (error) => {
         if (error) reject(error);

@@ -11,6 +11,7 @@ import type { Egress } from '../egress.ts';
 import { retryAfter } from '../retry-after.ts';
 import { noticeRetry } from './notice-retry.ts';
 import { MESSAGE_LIMITS } from './message-limits.ts';
+import { createStreamPacer } from './pace-streams.ts';
 import type { McpServer } from './server.ts';
 
 type RemoteServer = Extract<McpServer, { type: 'mcp_http' | 'mcp_sse' }>;
@@ -120,6 +121,7 @@ function guardedFetch(
   heard: Heard,
 ): FetchLike {
   const { origin } = new URL(server.endpoint);
+  const pace = createStreamPacer();
   return async (url, init = {}) => {
     if (new URL(url).origin !== origin) {
       // Its headers may hold a secret, and are for its own origin.
@@ -136,6 +138,12 @@ function guardedFetch(
       streams?.ended(fault);
     };
     const { method = 'GET' } = init;
+    const giveUp = (error: unknown) => {
+      onEnd();
+      throw error;
+    };
+    // Each request resumes a stream of its own; others are those of the connection.
+    if (method === 'GET') await pace(streams ?? heard, signal).catch(giveUp);
     try {
       const response = await egress.open(String(url), {
         method,

@@ -108,6 +108,21 @@ describe('a tool that works for longer than headers or silence may last', () => 
     assert.equal(outputOf(await call('mcp_http')), 'done');
   });
 
+  it('is asked for ever more rarely where its server names no pause, and ends each stream at once', async () => {
+    server = await startServer(({ method, body }, response) => {
+      const rpc = method === 'GET' ? undefined : (JSON.parse(body) as Rpc);
+      if (rpc?.id === undefined && rpc) return response.writeHead(202).end();
+      if (rpc?.method === 'initialize') return response.writeHead(200, EVENTS).end(`data: ${answerTo(rpc)}\n\n`);
+      return response.writeHead(200, EVENTS).end('id: e1\nretry: 0\ndata:\n\n');
+    });
+    assert.equal(briefly(await call('mcp_http', { timeoutMs: 5000 })), 'lost timeout');
+    const asked = server.seen.filter(({ method }) => method === 'GET');
+    const ofCall = asked.filter(({ headers }) => headers['last-event-id'] !== undefined);
+    assert.ok(ofCall.length >= 3, `${ofCall.length} requests in 5 s`);
+    // Those for the call, and those for the stream of the session.
+    assert.ok(asked.length <= 20, `${asked.length} requests in 5 s`);
+  });
+
   it('is asked for no longer than its deadline allows, whatever pause its server names', async () => {
     server = await startPollingServer(600_000);
     assert.equal(briefly(await call('mcp_http', { timeoutMs: 1000 })), 'lost timeout');

@@ -6,7 +6,7 @@ export const LIMITS = {
   tenantBodySharePercent: 50,
   /** Commas, lists and objects of the JSON in a request body, and in what the server of a tool answers. */
   jsonValues: 200_000,
-  /** Values of a JSON Schema, where those of an `enum` do not count, and each pattern and each different `$ref` counts as ten more. */
+  /** Values of a JSON Schema, where those of an `enum` do not count, and what is slow to compile counts as more. */
   schemaValues: 15_000,
   /** A URL in a request, and its headers together, in bytes; and the time in seconds in which all of a request has come. */
   urlBytes: 16 * 1024,

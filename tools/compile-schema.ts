@@ -40,7 +40,9 @@ export function createCompiler(compileMs: number = COMPILE_MS): CompileSchema {
   };
   return (schema) => {
     if (countSchema(schema).compiled > LIMITS.schemaValues)
-      return { fault: `must have at most ${LIMITS.schemaValues} values, where a pattern and a $ref count as ten more` };
+      return {
+        fault: `must have at most ${LIMITS.schemaValues} values, where patterns, $refs, dependentRequired and unevaluatedProperties count as more`,
+      };
     return compileByDraft(schema, compileAs);
   };
 }

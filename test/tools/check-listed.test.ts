@@ -42,7 +42,7 @@ describe('checkListed', () => {
     const tools = [toolOf('a', 1), toolOf('b', 10_000), unnamed];
     const listed = await checkListed(tools, createArgumentValidator());
     const large =
-      'Its input schema cannot be used: must have at most 15000 values, where a pattern and a $ref count as ten more';
+      'Its input schema cannot be used: must have at most 15000 values, where patterns, $refs, dependentRequired and unevaluatedProperties count as more';
     assert.deepEqual(
       listed.map(({ fault }) => fault),
       [undefined, large, unnamed.fault],

@@ -254,6 +254,23 @@ describe('checkSchema', () => {
     assert.deepEqual(checkSchema(object({ a: { enum: Array.from({ length: 20_000 }, (_, n) => n) } })), []);
   });
 
+  it('refuses a schema whose names are held against each other in compiling before it begins, and takes small ones', () => {
+    const names = (length: number) => Array.from({ length }, (_, n) => `p${n}`);
+    const each = (length: number, value: unknown) => Object.fromEntries(names(length).map((name) => [name, value]));
+    const apart = (length: number) => names(length).map((name) => ({ properties: { [name]: true } }));
+    const kinds = (most: number): Record<string, unknown>[] => [
+      { properties: each(most, true), unevaluatedProperties: false },
+      { allOf: apart(most), unevaluatedProperties: false },
+      { dependentRequired: { x: names(2 * most) } },
+      { $schema: 'http://json-schema.org/draft-07/schema#', dependencies: { x: names(2 * most) } },
+    ];
+    const started = cpuMs();
+    for (const kind of kinds(1250)) assert.match(faults({ type: 'object', ...kind }), /at most 15000 values/);
+    const refused = cpuMs() - started;
+    assert.ok(refused < 400, `${refused} ms`);
+    for (const kind of kinds(500)) assert.deepEqual(checkSchema({ type: 'object', ...kind }), []);
+  });
+
   it('does not compile a schema again that has just taken too long, by neither draft', () => {
     const slow = createArgumentValidator({ compileMs: 1 });
     const given = (more: Record<string, unknown>) => {

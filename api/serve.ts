@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
@@ -69,26 +69,17 @@ export async function serve(
   const sockets = createSockets({ log, bodyRoom }, closing.signal, options.sockets);
   const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, bodyRoom, sockets });
   const handle = app.callback();
-  const limits = {
-    maxHeaderSize: MOST_HEADER_BYTES,
-    // Node would refuse these with an empty answer; `checkRequest` does it properly, as for unmet expectations.
-    requireHostHeader: false,
-    // Set per request below, as uploads may take longer.
-    requestTimeout: 0,
-    headersTimeout: requestTimeoutMs,
-    // Who closes first must be the proxy: a request that it sends meanwhile would be lost.
-    keepAliveTimeout: LIMITS.idleConnectionSeconds * 1000,
-    connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
-  };
   const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
-  const server = createServer(limits, (request, response) => {
+  const server = createServer(limitsOf(requestTimeoutMs), (request, response) => {
     answers.set(request.socket, response);
     holdToTime({ request, response }, timeoutOf(request), server);
     // A kept connection would send requests to a closing server.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
+  // Those beyond would be ignored, with what they say of the body or of a proxy; `maxHeaderSize` limits them all.
+  server.maxHeadersCount = 0;
   const { open, keep } = boundConnections(server, boundOf(log, options.connections));
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
@@ -110,6 +101,20 @@ export async function serve(
       await closeServer(server, { graceMs, sockets, open });
       await Promise.all([counter.close(), liveStore.close()]);
     },
+  };
+}
+
+function limitsOf(requestTimeoutMs: number): ServerOptions {
+  return {
+    maxHeaderSize: MOST_HEADER_BYTES,
+    // Node would refuse these with an empty answer; `checkRequest` does it properly, as for unmet expectations.
+    requireHostHeader: false,
+    // Set per request below, as uploads may take longer.
+    requestTimeout: 0,
+    headersTimeout: requestTimeoutMs,
+    // Who closes first must be the proxy: a request that it sends meanwhile would be lost.
+    keepAliveTimeout: LIMITS.idleConnectionSeconds * 1000,
+    connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
   };
 }
 

@@ -50,6 +50,8 @@ export async function serveHealth(
     most: connections ?? shareOfConnections(LIMITS.connectionSharePercent),
     onClosed: (reason) => warn(reason, CLOSED_FOR_OTHERS),
   });
+  // None is ignored: they say whether a proxy has passed the request on.
+  server.maxHeadersCount = 0;
   server.keepAliveTimeout = LIMITS.idleConnectionSeconds * 1000;
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.headersTimeout = REQUEST_TIMEOUT_MS;

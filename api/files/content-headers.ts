@@ -2,8 +2,9 @@
 import { UNKNOWN_TYPE } from '../../core/file-types.ts';
 import type { ByteRange } from '../../lib/file-store.ts';
 
-/** Types that may run code in a browser. */
-const ACTIVE = /html|xml|svg|script|wasm|x-shockwave/;
+/** Types that a browser may run or take apart, and texts of which it is not known. */
+const ACTIVE =
+  /html|xml|xsl|svg|rdf|script|wasm|java|x-shockwave|\/hta$|^(multipart|message)\/|^text\/(?!(plain|csv|markdown|calendar|tab-separated-values)$)/;
 
 interface Served {
   sha256: string;

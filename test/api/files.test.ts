@@ -314,6 +314,15 @@ describe('files', function () {
     assert.equal(headers.get('content-type'), 'application/octet-stream');
     assert.equal(headers.get('content-disposition'), `attachment; filename="__.html"; filename*=UTF-8''%C3%84%22.html`);
     assert.match(headers.get('content-security-policy') ?? '', /sandbox/);
+    const acted = ['text/xsl', 'text/css', 'application/hta', 'message/rfc822', 'multipart/x-mixed-replace'];
+    acted.push('text/x-component', 'text/rdf', 'application/java-archive');
+    const inert = ['text/csv', 'audio/mpeg', 'application/zip', 'application/vnd.oasis.opendocument.text'];
+    for (const type of [...acted, ...inert]) {
+      const { json: file } = await upload(api, Buffer.from('some'), { filename: 'some', type });
+      assert.equal(file.mime_type, type);
+      const served = (await download(api, file.id)).headers.get('content-type');
+      assert.equal(served, acted.includes(type) ? 'application/octet-stream' : type);
+    }
   });
 
   it('are refused where the request is not what it should be', async () => {

@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
+import { exchange } from '../support/exchange.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -168,7 +169,7 @@ describe('a hostile client', function () {
     const session = await chat();
     const other = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { perKey: 2 } });
     try {
-      const { hostname, port } = new URL(other.url);
+      const { hostname } = new URL(other.url);
       const lines = (more: string[]) => [
         `GET /agent/stream/${session} HTTP/1.1`,
         `host: ${hostname}`,
@@ -184,7 +185,7 @@ describe('a hostile client', function () {
         ['sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==', 'sec-websocket-version: 13', 'sec-websocket-protocol: a,,a'],
       ];
       for (const more of [...broken, ...broken]) {
-        const text = await exchange({ hostname, port: Number(port) }, `${lines(more).join('\r\n')}\r\n\r\n`);
+        const text = await exchange(other.url, lines(more));
         assert.match(text, /^HTTP\/1\.1 4(00|26)/);
       }
       const socket = new WebSocket(`${other.url.replace('http', 'ws')}/agent/stream/${session}`, {
@@ -334,14 +335,3 @@ describe('a hostile client', function () {
     for (const path of [`/agent/stream/${theirs}`]) await assert.rejects(dial(path, { key: json.token }), /40[34]/);
   });
 });
-
-/** All that is answered to what is written, up to the end of the connection. */
-function exchange({ hostname, port }: { hostname: string; port: number }, text: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let answered = '';
-    const socket = connect(port, hostname, () => socket.write(text));
-    socket.on('data', (part) => (answered += String(part)));
-    socket.on('error', reject);
-    socket.on('close', () => resolve(answered));
-  });
-}

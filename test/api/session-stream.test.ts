@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
 import { WebSocket } from 'ws';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
@@ -7,6 +6,7 @@ import { loadConfig } from '../../config.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { request } from '../support/api.ts';
+import { exchange } from '../support/exchange.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { text as say, use } from '../support/engine.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
@@ -343,7 +343,7 @@ describe('the stream of a session', function () {
   it('tells as a problem what is wrong with a handshake, which takes no place of the key', async () => {
     const session = await begin();
     api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { perKey: 1 } });
-    const { hostname, port } = new URL(api.url);
+    const { hostname } = new URL(api.url);
     const lines = [
       `GET /agent/stream/${session} HTTP/1.1`,
       `host: ${hostname}`,
@@ -357,7 +357,7 @@ describe('the stream of a session', function () {
       ['sec-websocket-version: 13', 'sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==', 'sec-websocket-protocol: ,'],
     ];
     for (const more of faulty) {
-      const [head = '', body = ''] = (await exchange({ hostname, port }, [...lines, ...more])).split('\r\n\r\n');
+      const [head = '', body = ''] = (await exchange(api.url, [...lines, ...more])).split('\r\n\r\n');
       assert.match(head, /^HTTP\/1\.1 400 [^]*content-type: application\/problem\+json/i);
       assert.match(head, /sec-websocket-version: 13/i);
       const { code, detail, request_id } = JSON.parse(body);
@@ -493,7 +493,7 @@ describe('the stream of a session', function () {
   it('answers a request that would upgrade to something else as a plain one', async () => {
     const body = JSON.stringify({ message: 'hello', user_id: 'ada', agent_id: agent });
     first = say('hello');
-    const { hostname, port } = new URL(platform.url ?? '');
+    const { hostname } = new URL(platform.url ?? '');
     const lines = [
       'POST /agent/chat HTTP/1.1',
       `host: ${hostname}`,
@@ -504,21 +504,6 @@ describe('the stream of a session', function () {
       'content-type: application/json',
       `content-length: ${Buffer.byteLength(body)}`,
     ];
-    assert.match(await exchange({ hostname, port }, lines, body), /^HTTP\/1\.1 202 /);
+    assert.match(await exchange(platform.url ?? '', lines, body), /^HTTP\/1\.1 202 /);
   });
 });
-
-/** What a server answers to a request in so many words until it closes the connection. */
-function exchange(
-  { hostname, port }: { hostname: string; port: string },
-  lines: readonly string[],
-  body = '',
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    const socket = connect(Number(port), hostname, () => socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`));
-    socket.on('data', (part) => (text += String(part)));
-    socket.on('error', reject);
-    socket.on('close', () => resolve(text));
-  });
-}

@@ -63,6 +63,8 @@ describe('A worker with a port', () => {
   it('shows its numbers elsewhere to the operator alone', async () => {
     const elsewhere = { 'x-forwarded-for': '203.0.113.7' };
     assert.equal((await get('/metrics', elsewhere)).status, 401);
+    const many = Object.fromEntries(Array.from({ length: 1100 }, (_, n) => [`a${n}`, 'b']));
+    assert.equal((await get('/metrics', { ...many, ...elsewhere })).status, 401, 'however many headers come before');
     assert.equal((await get('/metrics', { ...elsewhere, authorization: 'Bearer wrong' })).status, 401);
     const own = { ...elsewhere, authorization: `Bearer ${platform.apiKey}` };
     assert.equal((await get('/metrics', own)).status, 200);

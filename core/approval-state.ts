@@ -48,7 +48,11 @@ const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> =
   give_up: { asked: 'settled' },
 };
 
-/** The approval was denied or expired: a call that was never made becomes denied; an unknown outcome stays unknown. */
+/**
+ * The approval was denied or expired: a call that was never made becomes denied; an unknown outcome stays unknown, and one that
+ * became known meanwhile stays known.
+ */
 function refused(call: CallState): Partial<CallState> {
-  return call.status === 'unknown' ? { asked: 'settled' } : { status: 'denied' };
+  if (call.status === 'unknown') return { asked: 'settled' };
+  return call.asked === 'no' ? { status: 'denied' } : {};
 }

@@ -125,6 +125,18 @@ export async function listDueApprovals(
   );
 }
 
+/** Open questions about a call's unknown outcome whose call has ended after all. `offset 0`: the ledger is read by id, however many ask. */
+export async function listAnsweredQuestions(db: Database, limit: number): Promise<{ tenant_id: string; id: string }[]> {
+  return db.asMaintenance((tx) =>
+    tx.query(
+      `select a.tenant_id, a.id from approvals a,
+           lateral (select k.status from tool_calls k where k.id = a.tool_call_id offset 0) k
+         where a.status = 'pending' and a.kind = 'unknown' and k.status <> 'unknown' order by a.id limit $1`,
+      [limit],
+    ),
+  );
+}
+
 /**
  * Has prepared statements planned again for current table sizes. Postgres does so after each analyze; PGlite never analyzes by
  * itself, and would keep plans made for nearly empty tables.

@@ -6,6 +6,7 @@ export const MAINTENANCE_ACTS = [
   'sweep-outbox',
   'reconcile',
   'expire-approvals',
+  'expire-answered',
   'end-waits',
   'end-tasks',
   'lapse-agents',
@@ -68,6 +69,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
       return 5000;
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));
+    case 'expire-answered':
     case 'expire-idle':
     case 'forget-again':
     case 'renew-priorities':

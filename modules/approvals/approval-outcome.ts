@@ -8,7 +8,7 @@ import {
   type Refusal,
 } from '../../core/decision-events/approvals.ts';
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
-import { OUT_OF_BUDGET, SUBTASK, type NewEvent } from '../../core/events.ts';
+import { isTerminal, OUT_OF_BUDGET, SUBTASK, type NewEvent } from '../../core/events.ts';
 import type { MessageOrigin } from '../../core/origin.ts';
 import { outputColumns } from '../../core/tool-output.ts';
 import type { PolicyRef } from '../../core/policy.ts';
@@ -64,9 +64,13 @@ export function applyRefinement(open: OpenApproval, feedback: string, key: strin
   return closed(open, { kind: 'denied', reason: feedback, decidedBy: key, message, refine: true }, 'user');
 }
 
-/** The approval expired undecided. */
+/** The approval expired undecided. A question about a call that is settled by now expires alone: the call stays as it is. */
 export function applyExpiry(open: OpenApproval): AppendedChange {
-  if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), outbox: [turnJobOf(open.run)] };
+  if (open.approval.kind === 'unknown') {
+    const calls = open.calls.filter(({ status }) => status === 'unknown');
+    const events = expireQuestion(decided({ ...open, calls }));
+    return { events, outbox: isTerminal(open.run.status) ? [] : [turnJobOf(open.run)] };
+  }
   return closed(open, { kind: 'expired', message: 'Nobody approved the call in time; it was not made.' });
 }
 
@@ -84,6 +88,11 @@ export function applySettlement(open: OpenApproval, settling: Settling, { reason
   const events = settleApproval(decided(open), { decision, reason, decidedBy: key });
   const calls = open.calls.flatMap(({ id }) => settledCall(id, settling));
   return { events, calls, outbox: [turnJobOf(open.run)] };
+}
+
+/** Whether it asks what became of a call that has ended after all: processes of 0.1.0 ask even if the call ends meanwhile. */
+export function isAnswered({ approval, calls }: Pick<OpenApproval, 'approval' | 'calls'>): boolean {
+  return approval.kind === 'unknown' && calls.every(({ status }) => status !== 'unknown');
 }
 
 const WITHOUT_CALL: readonly string[] = [OUT_OF_BUDGET, SUBTASK];

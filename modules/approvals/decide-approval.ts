@@ -24,6 +24,7 @@ import {
   applyRefinement,
   applyRefusal,
   applySettlement,
+  isAnswered,
   type OpenApproval,
 } from './approval-outcome.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
@@ -92,8 +93,10 @@ export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: 
   if (now?.run_id !== run.id) throw notFound('The approval');
   checkKind(now, decided);
   if (now.status !== 'pending') return alreadyDecided(tx, now, decided);
+  const open = { run, approval: now, calls: await callsOf(tx, now) };
+  if (isAnswered(open)) return { change: applyExpiry(open), digest: now.digest, refusal: ANSWERED };
   if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`);
-  const made = await make(context, tx, { open: { run, approval: now, calls: await callsOf(tx, now) }, decided, ref });
+  const made = await make(context, tx, { open, decided, ref });
   if (!made.refusal) {
     await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
     if (decided.decision === 'approve') await auditExecution(tx, ref, { run, approval: now });
@@ -101,6 +104,8 @@ export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: 
   }
   return made;
 }
+
+const ANSWERED = 'The call has ended after all: nobody needs to say any more what became of it.';
 
 /** Expires an approval, and tells the model. Returns false if it was decided meanwhile. */
 export async function expireApproval(context: Context, ref: ApprovalRef): Promise<boolean> {

@@ -1,6 +1,6 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../../core/limits.ts';
-import { listDueApprovals, listIdleRuns, renewPlans } from '../../db/maintenance.ts';
+import { listAnsweredQuestions, listDueApprovals, listIdleRuns, renewPlans } from '../../db/maintenance.ts';
 import { makePartitions } from '../../db/partitions.ts';
 import { listUnsplitCalls, splitOutput } from '../../db/outputs.ts';
 import type { Context } from '../governance/context.ts';
@@ -51,7 +51,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { ...sent, dropped: await dropPassedParents(context, quietMs) };
     }
     case 'expire-approvals':
-      return { expired: await expireApprovals(context) };
+    case 'expire-answered':
+      return { expired: await (act === 'expire-approvals' ? expireApprovals : expireAnswered)(context) };
     case 'send-webhooks':
       return { sent: await dispatchWebhooks(context) };
     case 'title-threads':
@@ -135,6 +136,15 @@ function expireApprovals(context: Context): Promise<number> {
     const done = ended.filter(Boolean).length;
     return { done, hasMore: done === LIMITS.sweepRows };
   });
+}
+
+/** Processes of 0.1.0 leave such questions open: they ask even if the call ends meanwhile. */
+async function expireAnswered(context: Context): Promise<number> {
+  const rows = await listAnsweredQuestions(context.db, LIMITS.sweepRows);
+  const expired = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id }) =>
+    expireApproval(context, { tenantId, id }),
+  );
+  return expired.filter(Boolean).length;
 }
 
 async function expireIdle(context: Context): Promise<number> {

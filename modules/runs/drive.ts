@@ -16,8 +16,8 @@ import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { giveUpCalls, runCalls } from './driver/run-calls.ts';
 import { TurnFailure } from './driver/ask-model.ts';
-import { askAbout } from '../approvals/ask-about.ts';
 import { makeModelCall, orLater } from './driver/call-model.ts';
+import { askInDoubt, failInDoubt } from './driver/in-doubt.ts';
 import { reflect } from './driver/reflect.ts';
 import { commit, isPark, type Park } from './driver/commit.ts';
 import { roomOf } from './driver/commit-attempts.ts';
@@ -28,7 +28,6 @@ import { appendEvent, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
-import { findLastSaid } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun } from './driver/hold-run.ts';
 import { openDrive } from './driver/load.ts';
@@ -215,7 +214,7 @@ async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | un
     case 'await_calls':
       return sendCalls(drive, decision.asked);
     case 'ask_about':
-      askAbout(drive, decision.calls);
+      await askInDoubt(drive, decision.calls);
       return undefined;
     case 'open_waits':
       await openWaits(waitingIn(drive), decision.calls);
@@ -233,7 +232,7 @@ async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | un
       completeOpenTurn(drive, decision);
       return endTurn(drive);
     case 'fail_turn':
-      failOpenTurn(drive, decision.error, findLastSaid(drive));
+      failInDoubt(drive, decision.error);
       return endTurn(drive);
   }
 }
@@ -256,7 +255,7 @@ async function inGraph(drive: Drive, act: () => Promise<void>): Promise<DriveEnd
     return undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    failOpenTurn(drive, { code: error.code, message: error.message }, findLastSaid(drive));
+    failInDoubt(drive, { code: error.code, message: error.message });
     return endTurn(drive);
   }
 }

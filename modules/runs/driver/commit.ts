@@ -52,7 +52,10 @@ export async function commit(drive: Drive, release?: Release): Promise<boolean> 
     if (outcome.why !== 'policy_epoch' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
     const catchUp = outcome.why === 'policy_epoch' ? reauthorizePending : reload;
     await retryWhileUnavailable(() => catchUp(drive), retryWindowOf(drive));
-    if (outcome.why === 'behind') drive.uncommitted.reconsider?.();
+    if (outcome.why === 'behind') {
+      drive.uncommitted.takeBack?.();
+      drive.uncommitted.reconsider?.();
+    }
     if (!release) continue;
     // The calls that the run is to wait for may have changed or gone: commit the model's answer before anything follows it.
     if (outcome.why === 'policy_epoch') await commit(drive);

@@ -133,6 +133,8 @@ interface Uncommitted {
   reauthorize: (() => Promise<void>) | null;
   /** Rewinds what the user's newest message makes obsolete, once the events of others are known. */
   reconsider: (() => void) | null;
+  /** Takes back the failure of the turn, and what follows it, where the events of others leave no reason for it. */
+  takeBack: (() => void) | null;
 }
 
 /** The answer being written; `text`: so far; `paid`: once the call is over; `isRecorded`: a pending event tells its failure. */
@@ -156,7 +158,7 @@ export function newStep(): Step {
 
 /** Empty state, or with the run's initial commit. */
 export function newUncommitted(initialCommit: InitialCommit | null = null): Uncommitted {
-  return { initialCommit, partial: null, reauthorize: null, reconsider: null };
+  return { initialCommit, partial: null, reauthorize: null, reconsider: null, takeBack: null };
 }
 
 /** The run as the gate sees it. Its row is not copied: it has fifty columns, and this runs for each call. */

@@ -25,6 +25,8 @@ export interface TurnState {
   id: string;
   number: number;
   input: TurnInput;
+  /** Of the request that has begun a later turn than the first. Turns of 0.1.0 that are restored from a checkpoint lack it. */
+  traceparent?: string;
   /** The turn's message is in the conversation. */
   begun: boolean;
   /** Length of the conversation before the turn. */
@@ -236,14 +238,13 @@ function onTurn(state: RunState, change: Partial<TurnState>): Partial<RunState> 
 }
 
 function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.started' }>): Partial<RunState> {
+  const { number, input, continues, traceparent } = event.payload;
+  const started = { id: event.turn_id ?? '', number, input, begun: continues !== undefined, from: state.length };
   const turn: TurnState = {
-    id: event.turn_id ?? '',
-    number: event.payload.number,
-    input: event.payload.input,
-    begun: event.payload.continues !== undefined,
-    from: state.length,
-    steps: event.payload.continues?.steps ?? 0,
-    toolCalls: event.payload.continues?.tool_calls ?? 0,
+    ...started,
+    ...(traceparent !== undefined && { traceparent }),
+    steps: continues?.steps ?? 0,
+    toolCalls: continues?.tool_calls ?? 0,
     drivenMs: 0,
     maxStepsReached: false,
     answer: null,
@@ -251,10 +252,10 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     outOfBudget: false,
     ...taintOfStart(state, event),
   };
-  const isNew = event.payload.continues === undefined && state.graph;
+  const isNew = continues === undefined && state.graph;
   // A run that handed its conversation over starts no other turn, unless the handover fails.
   const keeps = state.isHandedOver && { isHandedOver: false };
-  return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...keeps, ...(isNew && { graph: null }) };
+  return { turn, turnCount: number, calls: [], modelCall: null, ...keeps, ...(isNew && { graph: null }) };
 }
 
 /** Nodes that make a call count as a step. */

@@ -110,6 +110,8 @@ export interface ClaimedCallRow {
   remote?: RemoteWork | null;
   /** The error of the previous attempt. */
   error?: AttemptError | null;
+  /** Of the turn that requested it. */
+  traceparent?: string | null | undefined;
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 

@@ -54,6 +54,7 @@ interface LostCall {
   run_id: string;
   id: string;
   attempt: number;
+  traceparent: string | null;
 }
 
 /**
@@ -63,7 +64,7 @@ interface LostCall {
 export async function listLostCalls(db: Database, filter: LostFilter): Promise<LostCall[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostCall>(
-      `select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
+      `select k.tenant_id, k.run_id, k.id, k.attempt, k.traceparent from tool_calls k join runs r on r.id = k.run_id
        where ($4::uuid is null or k.tenant_id = $4) and k.status in ('pending', 'running') and k.mode = 'queued' and k.id > $2
          and (k.status = 'running' or ${NOT_SUSPENDED})
          and (r.status in ('awaiting_tool', 'awaiting_human') or k.status = 'running' and r.status in ('completed', 'failed', 'cancelled'))
@@ -71,7 +72,7 @@ export async function listLostCalls(db: Database, filter: LostFilter): Promise<L
          and (k.lease_expires_at is null or k.lease_expires_at < clock_timestamp())
          and (k.retry_at is null or k.retry_at < clock_timestamp())
        union all
-       select k.tenant_id, k.run_id, k.id, k.attempt from tool_calls k join runs r on r.id = k.run_id
+       select k.tenant_id, k.run_id, k.id, k.attempt, k.traceparent from tool_calls k join runs r on r.id = k.run_id
        where ($4::uuid is null or k.tenant_id = $4) and k.remote is not null and k.id > $2
          and k.status not in ('awaiting_approval', 'pending', 'running')
          and coalesce(k.finished_at, r.updated_at) < clock_timestamp() - $1 * interval '1 ms'

@@ -31,6 +31,7 @@ export interface ToolCallRow {
   trust: Trust | null;
   /** Events that had brought in untrusted content before the call was requested. */
   tainted_by: number[] | null;
+  traceparent: string | null;
   created_at: Date;
   started_at: Date | null;
   finished_at: Date | null;
@@ -38,7 +39,7 @@ export interface ToolCallRow {
 
 /** Without the output, which may be large and is read separately. */
 const CALL_COLUMNS = `id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
-  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, origin, trust, tainted_by, created_at, started_at, finished_at`;
+  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, origin, trust, tainted_by, traceparent, created_at, started_at, finished_at`;
 
 const CALL = `select ${CALL_COLUMNS} from tool_calls`;
 

@@ -24,10 +24,10 @@ export const TOOL_CALLS = defineJob({
   concurrency: { embedded: 20, services: 50 },
   listLost: async (db, filter) => {
     const calls = await listLostCalls(db, filter);
-    return calls.map(({ tenant_id: tenantId, run_id: runId, id: callId, attempt }) => ({
+    return calls.map(({ tenant_id: tenantId, run_id: runId, id: callId, attempt, traceparent }) => ({
       rowId: callId,
       id: toolCallJobId({ callId, attempt }),
-      payload: { tenantId, runId, callId },
+      payload: { tenantId, runId, callId, ...(traceparent !== null && { traceparent }) },
       isDue: () => true,
     }));
   },

@@ -126,12 +126,22 @@ function execute(
     attempt: number,
     arguments: call.arguments,
     timeoutMs: tool.execution.timeout_ms,
-    traceparent: context.traces ? underCall(traceparent, call.id) : traceparent,
+    traceparent: traceOfCall(context, call, traceparent),
     onProgress: reportProgress(context.bus, { subject: runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
     maySend: held.maySend,
     ...(call.remote && { remote: call.remote }),
     signal: held.signal,
   });
+}
+
+/** The trace that a tool is told: that of the job, `given`, else the call's own, since a job that replaces a lost one may have none. */
+export function traceOfCall(
+  { traces }: Pick<Context, 'traces'>,
+  { id, traceparent }: Pick<LedgerCall, 'id' | 'traceparent'>,
+  given: string | undefined,
+): string | undefined {
+  const trace = given ?? traceparent ?? undefined;
+  return traces ? underCall(trace, id) : trace;
 }
 
 /** Work elsewhere for which nobody waits any more is cancelled. */

@@ -5,14 +5,14 @@ import { lockToolCall, keepRemote } from '../../db/tool-calls.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
-import type { AttemptEnd } from './attempt.ts';
+import { traceOfCall, type AttemptEnd } from './attempt.ts';
 
 /**
  * Sends the cancellation. Not repeated once delivered; if nobody is reached, repeated a few times after increasing pauses. It
  * has no new effect, so the gate is not asked.
  */
 export async function cancelRemote(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<AttemptEnd> {
-  const { tenantId, runId, callId, traceparent } = job;
+  const { tenantId, runId, callId } = job;
   const found = await context.db.withTenant(tenantId, async (tx) => {
     const run = await lockRun(tx, runId);
     const call = await lockToolCall(tx, callId);
@@ -32,7 +32,7 @@ export async function cancelRemote(context: Context, job: ToolCallJob, stop: Abo
     attempt,
     arguments: {},
     remote,
-    traceparent,
+    traceparent: traceOfCall(context, call, job.traceparent),
     timeoutMs: Math.min(tool.execution.timeout_ms, LIMITS.toolTimeoutMs),
     signal: stop,
   });

@@ -19,7 +19,7 @@ import { reauthorizePending, reload } from './load.ts';
 import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import { newUncommitted, type Drive } from './drive-state.ts';
+import { newUncommitted, traceOf, type Drive } from './drive-state.ts';
 
 /**
  * How a commit releases the run: dormant until something arrives, paused until the suspension is lifted, or with a job that
@@ -196,7 +196,7 @@ export function isPark(release: Release | undefined): release is Park {
 /** The jobs that continue the run; none if it becomes dormant, paused or parked. */
 function jobsAfter(drive: Drive, release: Release | undefined): OutboxRow[] {
   if (!release || release === 'dormant' || release === 'pause' || isPark(release)) return [];
-  const traceparent = drive.traceparent;
+  const traceparent = traceOf(drive);
   const turnId = drive.log.state.turn?.id;
   const ids = {
     tenantId: drive.tenantId,

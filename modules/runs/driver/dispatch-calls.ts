@@ -12,7 +12,7 @@ import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts'
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import { giveBackClaim } from '../../tool-calls/claim-tool-call.ts';
 import { PATIENCE_MS, runClaimedCall } from '../../tool-calls/run-tool-call.ts';
-import type { Drive } from './drive-state.ts';
+import { traceOf, type Drive } from './drive-state.ts';
 
 const FIRST_ATTEMPT = 1;
 
@@ -37,7 +37,7 @@ function leaveReplaced({ log, step }: Drive): void {
 }
 
 function claim(drive: Drive, call: CallState): boolean {
-  const { log, step, tenantId, run, context, traceparent } = drive;
+  const { log, step, tenantId, run, context } = drive;
   const row = findInserted(log, call.id);
   if (!row || step.gatedAt.get(call.id) !== drive.governance.epoch) return false;
   const slot = context.outbox.reserveCallSlot(tenantId);
@@ -48,6 +48,7 @@ function claim(drive: Drive, call: CallState): boolean {
   const lease = { lease_ms: context.config.leaseMs, claim_id: claimId };
   changeCall(log, { id: call.id, from: ['pending'], set: { ...set, ...lease } });
   const ids = { tenantId, runId: run.id, turnId: row.turn_id, callId: call.id, step: row.step, attempt: 0, claimId };
+  const traceparent = traceOf(drive);
   const job = { ...ids, ...(traceparent !== undefined && { traceparent }) };
   step.dispatched.set(call.id, { slot, row, job, sinceMs: performance.now() });
   return true;

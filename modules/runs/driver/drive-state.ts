@@ -26,6 +26,7 @@ export interface DriveBasis {
   readonly definition: AgentDefinition;
   readonly tools: ReadonlyMap<string, ToolDefinition>;
   readonly limits: RunLimits;
+  /** Of the turn that was open when the run was claimed: as the log has it, else the job's, else the run's. */
   readonly traceparent: string | undefined;
   /** The record of a forked run's original, as far as it may be used. */
   readonly replaySource: ReplaySource | null;
@@ -167,6 +168,13 @@ export function gatedRun(drive: Drive): Omit<GatedRun, 'usedUp'> {
   const { id, agent_id, agent_version, thread_id, workspace_id, config } = drive.run;
   const run = { id, agent_id, agent_version, thread_id, workspace_id, config, turn_count: log.state.turnCount };
   return { context, run, definition, tools, governance };
+}
+
+/** The trace of the open turn. One that a queued message has begun in this drive is in the run's. */
+export function traceOf({ log, run, traceparent }: Drive): string | undefined {
+  const { turn } = log.state;
+  if (!turn || turn.id === run.open_turn_id) return traceparent;
+  return turn.traceparent ?? run.traceparent ?? undefined;
 }
 
 /** The run's row, with the log's turn count. */

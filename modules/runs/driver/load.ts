@@ -129,7 +129,7 @@ export async function openDrive(context: Context, claimed: ClaimedRun, options: 
       turnTimeoutMs:
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
     },
-    traceparent: options.traceparent ?? run.traceparent ?? undefined,
+    traceparent: position.state.turn?.traceparent ?? options.traceparent ?? run.traceparent ?? undefined,
     heard: options.heard,
     holdsLease: options.holdsLease,
     log: openLog(position),

@@ -19,7 +19,7 @@ import { decisionEvents, gateCall, type GatedRun } from '../../governance/gate-c
 import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
 import { doubtOf, outcomeInRecord, settledByRecord } from './recorded-outcome.ts';
 import { isMadeAgain, takeRecordedCall, type RecordedCall } from './replay-source.ts';
-import { gatedRun, type Drive } from './drive-state.ts';
+import { gatedRun, traceOf, type Drive } from './drive-state.ts';
 
 /**
  * Records a call for each proposed one, and one message that refers to all their results. These are filled in when read, so
@@ -151,7 +151,7 @@ function requestCall(drive: Drive, requested: Requested): void {
     tool_id: tool?.id,
     tool_version: tool?.version,
     mode,
-    traceparent: drive.traceparent,
+    traceparent: traceOf(drive),
     created_at: 'now',
     ...(isOther && { asked: use.input }),
     ...(record && { recorded_from: record.id }),

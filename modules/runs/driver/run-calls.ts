@@ -4,7 +4,7 @@ import type { CallState } from '../../../core/state.ts';
 import { kindOf } from '../../../tools/transports.ts';
 import { attempt } from '../../tool-calls/attempt.ts';
 import { commitWithSteps, endUnmade, serialize, type InTurn } from './commit-attempts.ts';
-import type { Drive } from './drive-state.ts';
+import { traceOf, type Drive } from './drive-state.ts';
 
 /**
  * Makes the calls concurrently; each commits before it is sent and when it has ended. The result of a pure call left over from
@@ -39,7 +39,8 @@ export async function giveUpCalls(drive: Drive, calls: readonly CallState[]): Pr
 
 /** Makes attempts until the call has its result, or is left to another drive; answers when that may make the next. */
 async function runCall(drive: Drive, call: CallState, inTurn: InTurn): Promise<{ waitMs: number } | undefined> {
-  const { context, tenantId, run, traceparent, signal } = drive;
+  const { context, tenantId, run, signal } = drive;
+  const traceparent = traceOf(drive);
   const tool = drive.tools.get(call.name);
   const isKnown = !tool || kindOf(tool.transport) !== undefined;
   const committer = commitWithSteps(drive, call, inTurn);

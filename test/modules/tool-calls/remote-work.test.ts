@@ -1,6 +1,7 @@
 /** Calls whose work goes on elsewhere, where whoever makes them dies. */
 import assert from 'node:assert/strict';
 import { listLostCalls } from '../../../db/maintenance.ts';
+import type { CreateRun } from '../../../modules/runs/create-run.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { cancelRemote } from '../../../modules/tool-calls/cancel-remote.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
@@ -27,11 +28,15 @@ describe('A call whose work goes on elsewhere', () => {
   });
 
   /** A run that asks the remote agent for it, its call not made yet. */
-  const begun = async (message: string, more: Partial<ToolRequest> = {}): Promise<string> => {
+  const begun = async (
+    message: string,
+    more: Partial<ToolRequest> = {},
+    asked: Partial<CreateRun> = {},
+  ): Promise<string> => {
     const tool = { name: 'remote', transport: { type: 'a2a' as const, endpoint: remote.url }, ...more };
     const agent = await engine.agent({}, [tool]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'remote'), input: { message } }) : text('so')));
-    const { run } = await engine.start(agent, 'go');
+    const { run } = await engine.start(agent, 'go', asked);
     assert.equal(await engine.drive(run), 'yielded');
     return run;
   };
@@ -95,7 +100,8 @@ describe('A call whose work goes on elsewhere', () => {
   });
 
   it('is found by maintenance until it is cancelled there, where its run was cancelled and the job for that is lost', async () => {
-    const run = await begun('held paper');
+    const traceparent = `00-${'1'.repeat(32)}-${'1'.repeat(16)}-01`;
+    const run = await begun('held paper', {}, { traceparent });
     assert.equal((await engine.makeCalls(run))[0]?.kind, 'later');
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
     const lost = async () => {
@@ -107,7 +113,11 @@ describe('A call whose work goes on elsewhere', () => {
     const job = { tenantId: engine.tenantId, runId: run, callId: call.id };
     await cancelRemote(engine.context, job, new AbortController().signal);
     assert.deepEqual(await lost(), []);
-    assert.equal(remote.count('CancelTask'), 1);
+    const cancels = remote.seen.filter(({ body }) => methodOf(body) === 'CancelTask');
+    assert.deepEqual(
+      cancels.map(({ headers }) => headers['traceparent']),
+      [traceparent],
+    );
   });
 
   it('is of unknown outcome where the agent is not said to know it, until its answer comes after all', async () => {

@@ -60,3 +60,27 @@ export async function deleteErasure(tx: Tx, { kind, id }: ErasureKey): Promise<o
 export async function deleteRefusedErasure(tx: Tx, { kind, id }: ErasureKey): Promise<void> {
   await tx.query('delete from erasures where kind = $1 and id = $2 and not dependents', [kind, id]);
 }
+
+/** Whether any of these runs is to be erased by itself, or along with one above it. It is for certain once their threads are locked. */
+export async function isAnyBeingErased(tx: Tx, runIds: readonly string[]): Promise<boolean> {
+  const rows = await tx.query(
+    `with recursive above as (
+       select id, parent_run_id from runs where id = any($1::uuid[]) union
+       select r.id, r.parent_run_id from above a join runs r on r.id = a.parent_run_id)
+     select from above a join erasures e on e.kind = 'run' and e.id = a.id limit 1`,
+    [runIds],
+  );
+  return rows.length > 0;
+}
+
+/** A run of a thread that is to be erased by itself, or along with one above it, and still has its content. */
+export async function findBeingErasedOn(tx: Tx, threadId: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    `with recursive going as (
+       select id from erasures where kind = 'run' union
+       select r.id from going g join runs r on r.parent_run_id = g.id)
+     select r.id from going g join runs r on r.id = g.id where r.thread_id = $1 and r.erased_at is null limit 1`,
+    [threadId],
+  );
+  return row?.id;
+}

@@ -3,7 +3,7 @@ import { notFound } from '../../core/errors.ts';
 import { findDependents, holdAnswersOfThread, listUnerasedRuns, markThreadErased } from '../../db/erasure.ts';
 import { insertErasure } from '../../db/erasures.ts';
 import { listBelowIds } from '../../db/runs.ts';
-import { findThread, lockThread } from '../../db/threads.ts';
+import { findThread, lockThread, lockThreadsDownTo } from '../../db/threads.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
@@ -24,6 +24,8 @@ interface ErasureRequest {
 export async function eraseRun(context: Context, caller: Caller, request: ErasureRequest): Promise<boolean> {
   const erasure: Erasure = { ...request, kind: 'run', by: caller };
   await context.db.withTenant(caller.tenantId, async (tx) => {
+    // Whoever would repeat the run, or go on from it, has done so before this look, or finds that it is to be erased.
+    await lockThreadsDownTo(tx, request.id);
     await refuseDependents(tx, erasure, [request.id]);
     await writeDown(tx, caller, erasure);
   });

@@ -14,6 +14,7 @@ import { findAgent } from '../../db/agents.ts';
 import { asOne } from '../../db/as-one.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { isAnyBeingErased } from '../../db/erasures.ts';
 import {
   changeHandoff,
   findHandoff,
@@ -108,6 +109,7 @@ async function follow(carrying: Carrying): Promise<Announcement[]> {
   if (!(await isHead(tx, source))) {
     return (await isHandoffOlder(tx, row.id, LIMITS.handoffSeconds)) ? close(carrying, 'cancelled') : [];
   }
+  if (await isAnyBeingErased(tx, [source.id])) return close(carrying, 'cancelled');
   return begin(carrying, source);
 }
 

@@ -8,6 +8,7 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { isAnyBeingErased } from '../../db/erasures.ts';
 import { rehearse } from '../../db/rehearse.ts';
 import { findAgentIds, findAgentNames } from '../../db/agents.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
@@ -170,6 +171,8 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
   if (keeps) await refuseEarlyEffects(tx, from);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
+  const sharedRuns = tasks.flatMap(({ id: task, run_id }) => (run_id !== null && kept.has(task) ? [run_id] : []));
+  if (await isAnyBeingErased(tx, sharedRuns)) throw erased('A subtask of the workflow');
   // Tasks to repeat must not be erased.
   if (tasks.some((task) => task.description === '' && !kept.has(task.id))) throw erased('A subtask of the workflow');
   await agentsMustBeThere(

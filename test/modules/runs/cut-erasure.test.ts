@@ -15,9 +15,10 @@ import { MODES } from '../../support/modes.ts';
 import { auditOf } from '../../support/queries/audit.ts';
 import { makeErasuresDue, openErasures, unerasedRunsOn } from '../../support/queries/erasures.ts';
 import { holdTable, sessionsWaitingIn, terminateSession, whileTableHeld } from '../../support/queries/postgres.ts';
-import { holdRun, makeChildOf, moveRun } from '../../support/queries/runs.ts';
+import { childrenOfRun, holdRun, makeChildOf, moveRun, storedRun } from '../../support/queries/runs.ts';
 import { replayRecorded } from '../../support/recorded-replay.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { lookNow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 if (MODES.includes('postgres')) {
   describe('An erasure that is cut off', () => {
@@ -166,6 +167,65 @@ if (MODES.includes('postgres')) {
       });
       return erasing;
     };
+
+    it('of a run lets nobody repeat it, or what works for it, meanwhile, and erases all of it', async () => {
+      const { second: run } = await threadOfTwo();
+      const { context, caller, tenantId } = engine;
+      const children: string[] = [];
+      for (const name of ['one', 'two']) {
+        const { run: child } = await engine.start(agent, name);
+        await engine.finish(child);
+        await makeChildOf(engine, child, run);
+        children.push(child);
+      }
+      const idempotency = { tenantId, route: 'retry', body: null };
+      const retry = { tenantId, runId: run, mayRaiseAutonomy: true, traceparent: undefined, idempotency };
+      const erased = await meanwhile(
+        () => eraseRun(context, caller, { id: run, dependents: false }),
+        async () => {
+          await assert.rejects(retryRun(context, retry), { code: 'erased' });
+          // Its other child is being erased, and is held.
+          for (const each of [run, ...children.slice(0, 1)]) {
+            await assert.rejects(replayRecorded(engine, each), { code: 'erased' }, each);
+          }
+        },
+      );
+      assert.equal(erased, true);
+      for (const each of [run, ...children]) assert.ok((await storedRun(engine, each)).erased_at, each);
+      assert.deepEqual(await openErasures(engine), []);
+    });
+
+    it('of the last run of a thread lets no other one begin there until it is done', async () => {
+      const { second: run, thread } = await threadOfTwo();
+      const { run: child } = await engine.start(agent, 'for the second');
+      await engine.finish(child);
+      await makeChildOf(engine, child, run);
+      const begin = () => engine.start(agent, 'and now?', { threadId: thread });
+      await meanwhile(
+        () => eraseRun(engine.context, engine.caller, { id: run, dependents: false }),
+        () => assert.rejects(begin(), { code: 'conflict', message: /is being erased/ }),
+      );
+      await engine.finish((await begin()).run);
+      assert.equal((await unerasedRunsOn(engine, thread)).length, 2);
+    });
+
+    it('of a subtask lets nobody take over its result', async () => {
+      const workflow = await startWorkflow(engine, [subtask('one')], { agentId: agent });
+      const { context, tenantId } = engine;
+      const look = () => lookNow(context, { tenantId, runId: workflow });
+      await look();
+      const [{ id: work } = { id: '' }] = await childrenOfRun(engine, workflow);
+      await engine.finish(work);
+      await look();
+      const row = { kind: 'run', id: work, tenant_id: tenantId, dependents: false, asked_by: {} } as const;
+      await context.db.withTenant(tenantId, (tx) => insertErasure(tx, row));
+      const whole = { checkpointId: 'start', mode: 'live', rerunEffects: false, modified: {}, config: {} } as const;
+      const idempotency = { tenantId, route: 'replay', body: null };
+      const again = { tenantId, runId: workflow, ...whole, traceparent: undefined, idempotency };
+      await assert.rejects(replayWorkflow(context, again), { code: 'erased' });
+      await makeErasuresDue(engine);
+      assert.deepEqual(await finish(), { finished: 1 });
+    });
 
     it('of a thread takes along a run that has come to it meanwhile', async () => {
       const { thread } = await threadOfTwo();

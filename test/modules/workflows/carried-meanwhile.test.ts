@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { insertErasure } from '../../../db/erasures.ts';
 import { changeHandoff, findHandoff, findHandoffFrom } from '../../../db/handoffs.ts';
 import { lockThread } from '../../../db/threads.ts';
 import { carryHandoff } from '../../../modules/workflows/carry-handoffs.ts';
@@ -44,5 +45,20 @@ describe('A handoff that another process carries on', () => {
     assert.equal(await returnedIn(), null);
     await carry();
     assert.ok(await returnedIn());
+  });
+
+  it('is cancelled where the run that had the work is to be erased', async () => {
+    const { context, tenantId } = engine;
+    const name = newName('bob');
+    await engine.agent({ name });
+    const ann = await engine.agent({ tools: ['handoff'] });
+    engine.say([use({ name: 'handoff', input: { to_agent: name, reason: 'Better' } }), text('so')]);
+    const { run } = await engine.start(ann, 'help me');
+    await engine.finish(run);
+    const row = { kind: 'run', id: run, tenant_id: tenantId, dependents: false, asked_by: {} } as const;
+    await context.db.withTenant(tenantId, (tx) => insertErasure(tx, row));
+    const id = (await context.db.withTenant(tenantId, (tx) => findHandoffFrom(tx, run)))?.id ?? '';
+    await carryHandoff(context, { tenantId, id });
+    assert.equal((await context.db.withTenant(tenantId, (tx) => findHandoff(tx, id)))?.status, 'cancelled');
   });
 });

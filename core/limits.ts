@@ -82,6 +82,8 @@ export const LIMITS = {
   toolCallsPerStep: 64,
   /** Leases of a run that are lost in a row, with no event of a driver in between, after which its turn fails. */
   lostLeases: 10,
+  /** Leases lost so, after which a process drives the run beside no other such run: one of them may be what it dies of. */
+  suspectLeases: 3,
   /** Answers of a model in a row without a valid intent, after which its turn fails. */
   invalidAnswers: 5,
   /** Times that a model is asked again whose answer does not fit its schema, where the agent does not say. */

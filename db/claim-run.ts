@@ -181,7 +181,7 @@ export interface MessageRow {
 
 export type ClaimResult =
   | ClaimedRun
-  | { ok: false; why: 'missing' | 'beyond' | 'finished' | 'held'; seq: number | null };
+  | { ok: false; why: 'missing' | 'beyond' | 'finished' | 'held' | 'suspect'; seq: number | null };
 
 /**
  * Claims a run that nobody holds, and returns all that is needed to continue. `seq` is the position in the job; if it is
@@ -197,11 +197,20 @@ export interface RunClaim {
   seq: number;
   leaseMs: number;
   known?: CachedPosition | undefined;
+  /** A run that has lost so many leases in a row is left as it is: `suspect`. */
+  suspectFrom?: number | undefined;
 }
 
 /** A claim in the form `claim_run` takes. */
-export function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
-  return { ...request, lease_ms: leaseMs, claim: true, window: true, page_bytes: FIRST_PAGE_BYTES };
+export function claimRequest({ leaseMs, suspectFrom, ...request }: RunClaim): Columns {
+  return {
+    ...request,
+    lease_ms: leaseMs,
+    suspect_from: suspectFrom,
+    claim: true,
+    window: true,
+    page_bytes: FIRST_PAGE_BYTES,
+  };
 }
 
 /** A claim within a commit, in the form `commit_run` takes. */

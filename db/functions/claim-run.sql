@@ -133,6 +133,7 @@ declare
   from_seq bigint := 1;
   cut jsonb;
   before jsonb;
+  lost integer;
 begin
   d := set_config('drover.tenant_id', p->>'tenant_id', true);
   -- A plan that was made while a table was small must not scan it when it has grown (16 ms against 0.1 ms for the calls of
@@ -155,13 +156,19 @@ begin
         where id = (p->>'run_id')::uuid and status not in ('completed', 'failed', 'cancelled')
           and (driver_lease_expires_at is null or driver_lease_expires_at < clock_timestamp())
           and last_seq >= (p->>'seq')::bigint
+          and (not p ? 'suspect_from' or (p->>'suspect_from')::int >
+            lost_leases + case when driver_lease_expires_at is null then 0 else 1 end)
         returning * into r;
     end if;
     if r.id is null then
       select * into r from runs where id = (p->>'run_id')::uuid;
+      lost := r.lost_leases + case when r.driver_lease_expires_at is null then 0 else 1 end;
       return jsonb_build_object('ok', false, 'seq', r.last_seq, 'why', case when r.id is null then 'missing'
         when r.last_seq < (p->>'seq')::bigint then 'beyond'
-        when r.status in ('completed', 'failed', 'cancelled') then 'finished' else 'held' end);
+        when r.status in ('completed', 'failed', 'cancelled') then 'finished'
+        when lost >= (p->>'suspect_from')::int
+          and (r.driver_lease_expires_at is null or r.driver_lease_expires_at < clock_timestamp()) then 'suspect'
+        else 'held' end);
     end if;
   else
     select * into r from runs where id = (p->>'run_id')::uuid;

@@ -18,6 +18,7 @@ import type { Context } from '../governance/context.ts';
 import { createDefinitionCache } from '../agents/definitions.ts';
 import { createStartCache } from '../agents/start-cache.ts';
 import { createPolicyCache } from '../governance/policy-cache.ts';
+import { createSuspectPlace } from '../run-log/claim-suspect.ts';
 import { createGroupCommit } from '../run-log/group-commit.ts';
 import { tellingRefusals } from '../run-log/telling-refusals.ts';
 import { createRunCache } from '../run-log/run-cache.ts';
@@ -152,6 +153,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const engine = {
     ...tellingRefusals(createGroupCommit(db, commitLanes(db.kind, config.poolSize)), log),
     runCache: createRunCache(),
+    suspectPlace: createSuspectPlace(),
     governance,
     budgets,
     definitions: createDefinitionCache(db),

@@ -9,7 +9,7 @@ import { isTerminal, UnknownEventError } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
-import type { ClaimResult } from '../../db/claim-run.ts';
+import type { ClaimedRun, ClaimResult } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS, outputBytesOf } from '../../db/commit-run.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
@@ -22,11 +22,12 @@ import { reflect } from './driver/reflect.ts';
 import { commit, isPark, type Park } from './driver/commit.ts';
 import { roomOf } from './driver/commit-attempts.ts';
 import type { Context } from '../governance/context.ts';
+import { claimApart } from '../run-log/claim-suspect.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import type { Held } from '../run-log/keep-lease.ts';
 import { appendEvent, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
-import { positionOf } from '../run-log/run-cache.ts';
+import { positionOf, type CachedRun } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun } from './driver/hold-run.ts';
@@ -84,10 +85,31 @@ async function claimAndDrive(
   const sinceMs = from?.sinceMs ?? performance.now();
   const cached = context.runCache.take(job.runId);
   const { tenantId, runId, seq } = job;
-  const claimed =
-    from?.claimed ??
-    (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) }));
+  const of = { tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) };
+  const { claimed, leave } = from ? { ...from, leave: () => undefined } : await claimApart(context, of);
   if (!claimed.ok) return { end: claimed.why };
+  try {
+    return await driveClaimed(context, job, { ...options, claimed, cached, sinceMs });
+  } finally {
+    leave();
+  }
+}
+
+/** A run that this process has just claimed. */
+interface DriveClaimed extends DriveOptions {
+  claimed: ClaimedRun;
+  cached: CachedRun | undefined;
+  /** When its lease was requested. */
+  sinceMs: number;
+}
+
+async function driveClaimed(
+  context: Context,
+  job: TurnJob,
+  options: DriveClaimed,
+): Promise<{ end: DriveEnd; drive?: Drive }> {
+  const { from, claimed, cached, sinceMs } = options;
+  const { tenantId, runId } = job;
   const held = { tenantId, runId, fence: claimed.run.fence, sinceMs };
   if (claimed.run.kind === 'workflow') {
     await giveBack(context, held, { queue: SUBTASKS.name });

@@ -5,6 +5,7 @@ import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { linkSignals } from '../../../lib/link-signals.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
+import { claimApart } from '../../run-log/claim-suspect.ts';
 import { keepLease } from '../../run-log/keep-lease.ts';
 
 export interface HeldWorkflow {
@@ -21,8 +22,8 @@ export interface Hold extends Pick<HeldWorkflow, 'run'> {
 }
 
 /**
- * Does `work` under the run's lease; undefined if another process holds it, the lease was lost, or this process stops,
- * after which another one goes on. What `work` writes must check the run's fence.
+ * Does `work` under the run's lease; undefined if another process holds it, the lease was lost, this process stops, or it
+ * works on another suspect (`claimApart`), after which another one goes on. What `work` writes must check the run's fence.
  */
 export async function holdWorkflow<T>(
   context: Context,
@@ -31,7 +32,8 @@ export async function holdWorkflow<T>(
 ): Promise<T | undefined> {
   const { leaseMs } = context.config;
   const sinceMs = performance.now();
-  const claimed = await context.claim({ tenant_id: tenantId, run_id: runId, seq: 0, leaseMs, known: undefined });
+  const of = { tenant_id: tenantId, run_id: runId, seq: 0, leaseMs };
+  const { claimed, leave } = await claimApart(context, of);
   if (!claimed.ok) return undefined;
   const { run } = claimed;
   const lost = new AbortController();
@@ -51,6 +53,7 @@ export async function holdWorkflow<T>(
     lease.stop();
     unsubscribe();
     release();
+    leave();
   }
 }
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../../core/limits.ts';
 import { claimRun } from '../../../db/claim-run.ts';
 import { renewRunLease } from '../../../db/leases.ts';
 import type { Context } from '../../../modules/governance/context.ts';
+import { claimApart, createSuspectPlace } from '../../../modules/run-log/claim-suspect.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { holdOfRun, isLeaseOver, statusOfRun } from '../../support/queries/runs.ts';
@@ -81,6 +83,26 @@ describe('The lease of a driver', () => {
     await engine.finish(run);
     assert.equal(await statusOfRun(engine, run), 'completed');
     assert.ok(commits > 1);
+  });
+
+  it('that was lost three times in a row takes the place of its process, and leaves it where it is not had after all', async () => {
+    const { context, tenantId } = engine;
+    const { run } = await engine.start(agent, 'hello');
+    await lose(run, LIMITS.suspectLeases);
+    const suspectPlace = createSuspectPlace();
+    const of = { tenant_id: tenantId, run_id: run, seq: 0, leaseMs: 30_000 };
+    const before = (act: () => Promise<unknown>): Context['claim'] => {
+      return async (claim) => {
+        if (claim.suspectFrom === undefined) await act();
+        return context.claim(claim);
+      };
+    };
+    const away = before(() => Promise.reject(new Error('the database is away')));
+    await assert.rejects(claimApart({ claim: away, suspectPlace }, of), /away/);
+    const late = before(() => context.claim(of));
+    const { claimed } = await claimApart({ claim: late, suspectPlace }, of);
+    assert.equal(claimed.ok ? '' : claimed.why, 'held');
+    assert.ok(suspectPlace.take());
   });
 
   it('ends a model call of a driver that is cut off for longer', async () => {

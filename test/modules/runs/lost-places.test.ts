@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { LIMITS } from '../../../core/limits.ts';
-import type { RunEvent } from '../../../core/events.ts';
+import { isTerminal, type RunEvent } from '../../../core/events.ts';
 import type { Context } from '../../../modules/governance/context.ts';
+import { createSuspectPlace } from '../../../modules/run-log/claim-suspect.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { childrenOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 describe('A run over which its processes die, one after the other,', () => {
@@ -26,6 +28,7 @@ describe('A run over which its processes die, one after the other,', () => {
     };
     const killed: Context = {
       ...context,
+      suspectPlace: createSuspectPlace(),
       commit: (change) => alive(() => context.commit(change)),
       db: {
         ...db,
@@ -204,6 +207,60 @@ describe('A run over which its processes die, one after the other,', () => {
     asking = undefined;
     await lookNow(engine.context, { tenantId: engine.tenantId, runId });
   }
+
+  it('does not take another one with it, whose question they work on beside it each time', async () => {
+    const agent = await engine.agent();
+    const { run: poisonous } = await engine.start(agent, 'poison');
+    const { run: innocent } = await engine.start(agent, 'a long question');
+    const runs = [poisonous, innocent];
+    let [asked, paid] = [0, 0];
+    let process = openProcess();
+    let isKilled = false;
+    const ended = new Set<string>();
+    engine.say(async ({ messages }) => {
+      if (JSON.stringify(messages).includes('poison')) {
+        await waitUntil('the other is asked or left', () => asked > 0 || ended.has(innocent));
+        isKilled = true;
+        process.kill();
+      } else {
+        asked += 1;
+        paid += 1;
+        await waitUntil('the process is killed, or nothing kills it', () => isKilled || ended.has(poisonous));
+      }
+      return text('done');
+    });
+    const states = () => Promise.all(runs.map((run) => statusOfRun(engine, run)));
+    for (let n = 0; n < 2 * LIMITS.lostLeases && (await states()).some((status) => !isTerminal(status)); n += 1) {
+      process = openProcess();
+      [asked, isKilled] = [0, false];
+      ended.clear();
+      const drives = runs.map((run) => engine.drive(run, process.context).finally(() => ended.add(run)));
+      await Promise.allSettled(drives);
+      await engine.everyoneDies();
+    }
+    assert.deepEqual(await states(), ['failed', 'completed']);
+    assert.deepEqual(failure(await engine.log(poisonous)), ['leases_lost']);
+    assert.equal(paid, LIMITS.suspectLeases + 1);
+  });
+
+  it('is left alone as a workflow by a process that drives another one which has lost as many', async () => {
+    answering();
+    const id = await startWorkflow(engine, [], { agentId: await engine.agent() });
+    const look = (context: Context) => lookNow(context, { tenantId: engine.tenantId, runId: id });
+    for (let n = 0; n < LIMITS.suspectLeases; n += 1) {
+      await assert.rejects(look(dyingOfAsking(openProcess())), /the process was killed/);
+      await engine.everyoneDies();
+    }
+    asking = undefined;
+    const { context } = openProcess();
+    const leave = context.suspectPlace.take();
+    await look(context);
+    assert.deepEqual(owned, { submit_plan: LIMITS.suspectLeases });
+    leave?.();
+    await look(context);
+    assert.ok((owned['submit_plan'] ?? 0) > LIMITS.suspectLeases);
+    assert.ok(context.suspectPlace.take(), 'its place is free again');
+  });
 
   it('fails as a workflow once ten have died of its plan', async () => {
     answering();

@@ -112,4 +112,14 @@ describe('a key that may write agents, but not approve', () => {
     await api.call('DELETE', `/v1/agents/${made.json.id}`);
     assert.equal((await register(writer, {})).status, 201, 'the last one of the name counts');
   });
+
+  it('registers none to a name whose last agent guarded calls more, although another of the name was made later', async () => {
+    const older = await make(GUARDED);
+    const { id, name } = await make();
+    assert.equal((await api.call('DELETE', `/v1/agents/${id}`)).status, 204);
+    assert.equal((await change(older.id, approver, { name })).status, 200);
+    assert.equal((await api.call('DELETE', `/v1/agents/${older.id}`)).status, 204);
+    const register = api.call('POST', '/v1/agents', { key: writer, body: { name } });
+    await assertRefused(register, 'name, autonomy_level, four_eyes, allowed_tools');
+  });
 });

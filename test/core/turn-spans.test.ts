@@ -150,6 +150,20 @@ describe('The spans of a turn', () => {
     );
   });
 
+  it('are those of what has ended with the turn, not of a model that was told later to stop', () => {
+    const { events } = simulate([], LIMITS, false);
+    const end = events.find(({ type }) => type === 'turn.completed' || type === 'turn.failed');
+    assert.ok(end);
+    const before = events.filter(({ seq }) => seq <= end.seq);
+    const error = { code: 'interrupted', message: '' };
+    const later = [
+      { ...end, seq: end.seq + 1, type: 'model.failed', payload: { model: 'm', error } },
+      { ...end, seq: end.seq + 2, type: 'run.status_changed', payload: { from: 'executing', to: 'awaiting_human' } },
+    ] as RunEvent[];
+    const ids = (told: readonly RunEvent[]) => idsIn(toldBy(told, [end.seq + 2]));
+    assert.deepEqual(ids([...before, ...later]), ids(before));
+  });
+
   it('begin a trace of their tree where the run has none', () => {
     const [told] = toldBy(simulate([], LIMITS, false).events, [1000]);
     assert.deepEqual(told?.parent, { traceId: RUN_ID.replaceAll('-', ''), flags: '01' });

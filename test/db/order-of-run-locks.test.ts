@@ -1,9 +1,13 @@
 /** Whoever locks several runs, or a run and its task, does it in one order. Its subject is the order of locks. */
 import assert from 'node:assert/strict';
+import { lockThread, lockThreadsDownTo } from '../../db/threads.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { openEngine } from '../support/engine.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { sessionsWaitingIn } from '../support/queries/postgres.ts';
+import { makeChildOf } from '../support/queries/runs.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { sideBySide } from '../support/side-by-side.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 interface Tree {
@@ -72,5 +76,28 @@ describe('Cancelling', () => {
       task.id,
     ]);
     api.model.release('task');
+  });
+});
+
+describe('Repeating a run', () => {
+  it('locks the thread of the run above it before its own, as those who begin at the top', async function () {
+    if (DOMAIN_MODE === 'embedded') return this.skip();
+    const engine = await openEngine();
+    const { context, tenantId } = engine;
+    const agent = await engine.agent();
+    const above = await engine.start(agent, 'above');
+    const below = await engine.start(agent, 'below');
+    await makeChildOf(engine, below.run, above.run);
+    const [, threads] = await sideBySide(engine, {
+      first: (tx) => lockThread(tx, above.thread),
+      second: () => context.db.withTenant(tenantId, (tx) => lockThreadsDownTo(tx, below.run)),
+      statement: 'for update of t',
+      last: (tx) => tx.query('select from threads where id = $1 for update nowait', [below.thread]),
+    });
+    assert.deepEqual(
+      threads.map(({ id }) => id),
+      [above.thread, below.thread],
+    );
+    await engine.close();
   });
 });

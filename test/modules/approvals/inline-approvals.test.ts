@@ -6,10 +6,12 @@ import { decideApproval, type ApprovalDecision } from '../../../modules/approval
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { openProcess } from '../../support/killed-process.ts';
 import { replayRecorded } from '../../support/recorded-replay.ts';
 import { approvalsOfRun, decisionsOfRun } from '../../support/queries/approvals.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 import { endOfCall } from '../../support/queries/tool-calls.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 const ASK = { decision: 'require_approval' as const, reason: 'Ask the boss.' };
 
@@ -94,6 +96,60 @@ describe('A policy that meets a call of its driver between two attempts', () => 
     await decide(run, { decision: 'edit', arguments: { amount: 1 } });
     await assertEnd(run, { status: 'succeeded', attempt: 2 });
     assert.deepEqual(sent(), [{ amount: 7 }, { amount: 1 }]);
+  });
+
+  it('has people asked, and the call is made as they have edited it by the driver that has asked them, too', async () => {
+    const execution = { inline: true, retry_config: { max_retries: 3, backoff_ms: 1 } };
+    const agent = await engine.agent({}, [
+      { name: 'pay', execution, annotations: { idempotentHint: true } },
+      { name: 'look', execution: { inline: true } },
+    ]);
+    engine.say((request, n) => {
+      if (n > 0) return text('I see');
+      return use(
+        { name: offered(request, 'pay'), input: { amount: 7 } },
+        { name: offered(request, 'look'), input: {} },
+      );
+    });
+    let isDecided: () => void = () => undefined;
+    const decided = new Promise<void>((resolve) => {
+      isDecided = resolve;
+    });
+    const payments: string[] = [];
+    engine.toolsAnswer(({ path, body }) => {
+      // The other call keeps the driver until people have decided.
+      if (path.includes('look')) return decided.then(() => ({ status: 200, body: {} }));
+      payments.push(body);
+      return payments.length > 1 ? undefined : policy(ASK).then(() => ({ status: 429, body: {} }));
+    });
+    const { run } = await engine.start(agent, 'hello');
+    const driving = engine.drive(run);
+    await waitUntil('people are asked', async () => (await approvalsOfRun(engine, run)).length > 0);
+    await decide(run, { decision: 'edit', arguments: { amount: 1 } });
+    isDecided();
+    await driving;
+    await engine.finish(run);
+    assert.deepEqual(
+      payments.map((body) => JSON.parse(body) as unknown),
+      [{ amount: 7 }, { amount: 1 }],
+    );
+    assert.equal(await statusOfRun(engine, run), 'completed');
+  });
+
+  it('leaves the outcome of one unknown whose driver has died while it was made', async () => {
+    const tool = { name: 'pay', execution: { inline: true }, annotations: { idempotentHint: true } };
+    const agent = await engine.agent({ execution_config: { on_unknown: 'tell_model' } }, [tool]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'pay'), input: {} }) : text('I see')));
+    const { run } = await engine.start(agent, 'hello');
+    const { context, kill } = openProcess(engine.context);
+    const execute = () => {
+      kill();
+      return Promise.reject(new Error('the process was killed'));
+    };
+    await assert.rejects(engine.drive(run, { ...context, tools: { ...context.tools, execute } }), /was killed/);
+    await engine.everyoneDies();
+    await policy({});
+    await assertEnd(run, { status: 'unknown', attempt: 1, code: 'blocked_by_policy' });
   });
 
   it('has people asked, and what they deny is denied if it surely had no effect', async () => {

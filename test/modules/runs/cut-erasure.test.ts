@@ -240,6 +240,22 @@ if (MODES.includes('postgres')) {
       assert.equal((await erasersOf(late)).length, 1);
     });
 
+    it('is not taken over by another process while it erases one run after the other', async () => {
+      const { thread } = await threadOfTwo();
+      const { context, tenantId, caller } = engine;
+      const erasure = { kind: 'thread', id: thread, dependents: true, by: caller } as const;
+      const row = { kind: 'thread', id: thread, tenant_id: tenantId, dependents: true, asked_by: {} } as const;
+      await context.db.withTenant(tenantId, (tx) => insertErasure(tx, row));
+      // The first run takes a minute.
+      const end = await meanwhile(
+        () => carryOutErasure(context, erasure, 0),
+        () => makeErasuresDue(engine),
+      );
+      assert.deepEqual(end, { isDone: false, any: true });
+      assert.equal(await takeDueErasure(context.db), undefined);
+      assert.deepEqual(await carryOutErasure(context, erasure), { isDone: true, any: true });
+    });
+
     it('goes on at once where the time of its turn was over', async () => {
       const { thread } = await threadOfTwo();
       await cutOff(() => eraseThread(engine.context, engine.caller, { id: thread, dependents: false }));

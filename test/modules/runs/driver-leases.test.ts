@@ -7,6 +7,8 @@ import { claimApart, createSuspectPlace } from '../../../modules/run-log/claim-s
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { holdOfRun, isLeaseOver, statusOfRun } from '../../support/queries/runs.ts';
+import { openProcess } from '../../support/killed-process.ts';
+import { sayToRun } from '../../support/say-to-run.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 describe('The lease of a driver', () => {
@@ -60,6 +62,33 @@ describe('The lease of a driver', () => {
     const failed = (await engine.log(stuck)).find(({ type }) => type === 'turn.failed');
     assert.match(JSON.stringify(failed?.payload), /"code":"leases_lost".*10 times in a row/);
     assert.equal(engine.model.requests.length, asked + 1);
+  });
+
+  it('is lost ten times before one turn, and the next one goes on with the same driver', async () => {
+    engine.say((request) => text(JSON.stringify(request.messages).includes('again') ? 'hello again' : 'hello'));
+    const { run } = await engine.start(agent, 'hello', { config: { keep_open: true } });
+    await sayToRun(engine, run, { mode: 'queue', input: { message: 'again' } });
+    await lose(run, LIMITS.lostLeases);
+    await engine.drive(run);
+    const ends = (await engine.log(run)).flatMap(({ type }) => (/^turn\.(failed|completed)$/.test(type) ? [type] : []));
+    assert.deepEqual(ends, ['turn.failed', 'turn.completed']);
+  });
+
+  it('is lost ten times at a node of a graph, too, which is not entered again', async () => {
+    const node = { name: 'sum', type: 'tool' as const, config: { tool: 'calculator', input: { expression: '6 * 7' } } };
+    const workflow_graph = { entry_point: 'sum', nodes: [node], edges: [] };
+    const { run } = await engine.start(await engine.agent({ tools: ['calculator'], workflow_graph }), 'hello');
+    const { context, kill } = openProcess(engine.context);
+    // The first commit begins the run; the next one would have it in its node.
+    const commit: Context['commit'] = (change) => context.commit(change).finally(kill);
+    await assert.rejects(engine.drive(run, { ...context, commit }), /was killed/);
+    await engine.everyoneDies();
+    await lose(run, LIMITS.lostLeases - 1);
+    await engine.finish(run);
+    const log = await engine.log(run);
+    const failed = log.flatMap((event) => (event.type === 'turn.failed' ? [event.payload.error.code] : []));
+    assert.deepEqual(failed, ['leases_lost']);
+    assert.ok(log.every(({ type }) => type !== 'node.entered'));
   });
 
   it('is not counted as lost where its driver gives the run back, nor before what a driver has committed', async () => {

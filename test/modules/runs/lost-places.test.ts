@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { LIMITS } from '../../../core/limits.ts';
 import { isTerminal, type RunEvent } from '../../../core/events.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { createSuspectPlace } from '../../../modules/run-log/claim-suspect.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
-import { childrenOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { openProcess } from '../../support/killed-process.ts';
+import { childrenOfRun, statusOfRun, storedRun } from '../../support/queries/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
@@ -17,36 +17,10 @@ describe('A run over which its processes die, one after the other,', () => {
   });
   afterEach(() => engine.close());
 
-  /** A process that can write nothing any more once it is killed. */
-  function openProcess() {
-    const { context } = engine;
-    const { db } = context;
-    let isDead = false;
-    const alive = async <T>(act: () => Promise<T>): Promise<T> => {
-      if (isDead) throw new Error('the process was killed');
-      return act();
-    };
-    const killed: Context = {
-      ...context,
-      suspectPlace: createSuspectPlace(),
-      commit: (change) => alive(() => context.commit(change)),
-      db: {
-        ...db,
-        call: (statement) => alive(() => db.call(statement)),
-        withTenant: (tenant, work) => alive(() => db.withTenant(tenant, work)),
-        withTenantOnce: (tenant, work) => alive(() => db.withTenantOnce(tenant, work)),
-      },
-    };
-    const kill = () => {
-      isDead = true;
-    };
-    return { context: killed, kill };
-  }
-
   /** So many processes drive the run, and die: `dying` says of what. */
   async function lose(run: string, times: number, dying: (process: ReturnType<typeof openProcess>) => Context) {
     for (let n = 0; n < times; n += 1) {
-      await assert.rejects(engine.drive(run, dying(openProcess())), /the process was killed/);
+      await assert.rejects(engine.drive(run, dying(openProcess(engine.context))), /the process was killed/);
       await engine.everyoneDies();
     }
   }
@@ -200,7 +174,7 @@ describe('A run over which its processes die, one after the other,', () => {
   /** Dies of what the planner says, ten times. */
   async function losePlanners(runId: string) {
     for (let n = 0; n < LIMITS.lostLeases; n += 1) {
-      const context = dyingOfAsking(openProcess());
+      const context = dyingOfAsking(openProcess(engine.context));
       await assert.rejects(lookNow(context, { tenantId: engine.tenantId, runId }), /the process was killed/);
       await engine.everyoneDies();
     }
@@ -214,7 +188,7 @@ describe('A run over which its processes die, one after the other,', () => {
     const { run: innocent } = await engine.start(agent, 'a long question');
     const runs = [poisonous, innocent];
     let [asked, paid] = [0, 0];
-    let process = openProcess();
+    let process = openProcess(engine.context);
     let isKilled = false;
     const ended = new Set<string>();
     engine.say(async ({ messages }) => {
@@ -229,9 +203,9 @@ describe('A run over which its processes die, one after the other,', () => {
       }
       return text('done');
     });
-    const states = () => Promise.all(runs.map((run) => statusOfRun(engine, run)));
+    const states = () => Promise.all(runs.map(async (run) => (await storedRun(engine, run)).status));
     for (let n = 0; n < 2 * LIMITS.lostLeases && (await states()).some((status) => !isTerminal(status)); n += 1) {
-      process = openProcess();
+      process = openProcess(engine.context);
       [asked, isKilled] = [0, false];
       ended.clear();
       const drives = runs.map((run) => engine.drive(run, process.context).finally(() => ended.add(run)));
@@ -248,11 +222,11 @@ describe('A run over which its processes die, one after the other,', () => {
     const id = await startWorkflow(engine, [], { agentId: await engine.agent() });
     const look = (context: Context) => lookNow(context, { tenantId: engine.tenantId, runId: id });
     for (let n = 0; n < LIMITS.suspectLeases; n += 1) {
-      await assert.rejects(look(dyingOfAsking(openProcess())), /the process was killed/);
+      await assert.rejects(look(dyingOfAsking(openProcess(engine.context))), /the process was killed/);
       await engine.everyoneDies();
     }
     asking = undefined;
-    const { context } = openProcess();
+    const { context } = openProcess(engine.context);
     const leave = context.suspectPlace.take();
     await look(context);
     assert.deepEqual(owned, { submit_plan: LIMITS.suspectLeases });

@@ -5,6 +5,7 @@
 import { Agent, buildConnector, request, type Dispatcher } from 'undici';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
+import { holdBackEnd } from '../lib/hold-back-end.ts';
 import { skipInterimAnswers } from '../lib/skip-interim-answers.ts';
 import { packingOf, UnknownEncodingError, unpackBody, type Packing } from '../lib/unpack-body.ts';
 
@@ -19,7 +20,7 @@ const connector = buildConnector({});
 const agent = new Agent({
   connect(options, callback) {
     connector(options, (...[error, socket]) =>
-      error ? callback(error, null) : callback(null, skipInterimAnswers(socket)),
+      error ? callback(error, null) : callback(null, holdBackEnd(skipInterimAnswers(socket))),
     );
   },
 });

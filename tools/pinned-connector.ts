@@ -4,6 +4,7 @@ import { buildConnector } from 'undici';
 import type { AddressRules } from './address-rules.ts';
 import { raceSignal } from '../lib/deadline.ts';
 import type { Deadline } from '../lib/deadline.ts';
+import { holdBackEnd } from '../lib/hold-back-end.ts';
 import { skipInterimAnswers } from '../lib/skip-interim-answers.ts';
 import { EgressError } from './egress-error.ts';
 
@@ -30,7 +31,7 @@ export function pinnedConnector(route: Route, state: { connected: boolean }): bu
           return;
         }
         state.connected = true;
-        callback(null, skipInterimAnswers(socket));
+        callback(null, holdBackEnd(skipInterimAnswers(socket)));
       },
       (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
     );

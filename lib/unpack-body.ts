@@ -1,5 +1,5 @@
 /** Undoes the compression of an answer's body (RFC 9110, 8.4): strictly, since half a body must not pass for a whole one. */
-import { pipeline } from 'node:stream';
+import { addAbortSignal, pipeline } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 
 type Pieces = AsyncIterable<Uint8Array>;
@@ -22,7 +22,9 @@ export class UnpackError extends Error {}
 /** A body has an encoding that nobody here can undo, and is no text as it is. */
 export class UnknownEncodingError extends Error {
   constructor(encoding: string) {
-    super(`the answer has the Content-Encoding "${encoding}", and only gzip, deflate and br can be undone`);
+    super(
+      `the answer has the Content-Encoding "${encoding}", and only gzip, deflate and br can be undone, two at most`,
+    );
   }
 }
 
@@ -35,8 +37,10 @@ const UNPACKERS = {
   deflate: (first: number | undefined) => ((first ?? 0) % 16 === 8 ? createInflate() : createInflateRaw()),
 } satisfies Record<string, unknown>;
 
-/** Each takes memory. */
-const MOST_ENCODINGS = 5;
+/** Each multiplies the work that a short answer can make. */
+const MOST_ENCODINGS = 2;
+/** What is packed is hardly larger than what it holds; the unpackers take in some of it ahead. */
+const MOST_BYTES_FOR_NOTHING = 1_000_000;
 const NO_BODY = [204, 205, 304];
 
 /** How the body of an answer is packed. */
@@ -57,13 +61,16 @@ function isKnown(name: string): name is Encoding {
   return Object.hasOwn(UNPACKERS, name);
 }
 
-/** The body as it was before it was packed. Throws `UnpackError`, `UnknownEncodingError`, and what `pieces` throws. */
-export function unpackBody(pieces: Pieces, { encodings, isFramed, unknown }: Packing): Pieces {
+/**
+ * The body as it was before it was packed. Throws `UnpackError`, `UnknownEncodingError`, and what `pieces` throws. An abort ends
+ * the work, also when all of `pieces` has been read.
+ */
+export function unpackBody(pieces: Pieces, { encodings, isFramed, unknown }: Packing, signal: AbortSignal): Pieces {
   if (unknown !== undefined) return textOnly(pieces, unknown);
   const [first, ...others] = encodings.toReversed();
   if (!first) return pieces;
-  const outer = unpack(pieces, first, isFramed);
-  return others.reduce((inner, encoding) => unpack(inner, encoding, false), outer);
+  const outer = unpack(pieces, { encoding: first, mayBeEmpty: isFramed, signal });
+  return others.reduce((inner, encoding) => unpack(inner, { encoding, mayBeEmpty: false, signal }), outer);
 }
 
 async function* textOnly(pieces: Pieces, encoding: string): AsyncGenerator<Uint8Array> {
@@ -83,16 +90,28 @@ function decodes(decoder: InstanceType<typeof TextDecoder>, piece: Uint8Array): 
   }
 }
 
-async function* unpack(pieces: Pieces, encoding: Encoding, mayBeEmpty: boolean): AsyncGenerator<Uint8Array> {
+interface Layer {
+  encoding: Encoding;
+  mayBeEmpty: boolean;
+  signal: AbortSignal;
+}
+
+async function* unpack(pieces: Pieces, { encoding, mayBeEmpty, signal }: Layer): AsyncGenerator<Uint8Array> {
   const source = pieces[Symbol.asyncIterator]();
   const first = await source.next();
   if (first.done) {
     if (mayBeEmpty) return;
     throw brokenOff();
   }
-  const unpacker = UNPACKERS[encoding](first.value[0]);
+  signal.throwIfAborted();
+  const unpacker = addAbortSignal(signal, UNPACKERS[encoding](first.value[0]));
+  const bytes = { in: 0, out: 0 };
+  const packed = counted(startingWith(first.value, source), bytes);
   try {
-    yield* pipeline(startingWith(first.value, source), unpacker, () => undefined) as AsyncIterable<Uint8Array>;
+    for await (const piece of pipeline(packed, unpacker, () => undefined) as Pieces) {
+      bytes.out += piece.byteLength;
+      yield piece;
+    }
   } catch (error) {
     throw explain(error, encoding);
   }
@@ -101,6 +120,16 @@ async function* unpack(pieces: Pieces, encoding: Encoding, mayBeEmpty: boolean):
 async function* startingWith(first: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield first;
   yield* { [Symbol.asyncIterator]: () => rest };
+}
+
+/** Breaks off where hardly anything comes out: a limit of what comes out would never end that. */
+async function* counted(packed: Pieces, bytes: { in: number; out: number }): AsyncGenerator<Uint8Array> {
+  for await (const piece of packed) {
+    bytes.in += piece.byteLength;
+    if (bytes.in - bytes.out > MOST_BYTES_FOR_NOTHING)
+      throw new UnpackError('the answer is packed in far more bytes than it has');
+    yield piece;
+  }
 }
 
 /** Errors of zlib have codes such as `Z_DATA_ERROR`; those of brotli begin with `ERR_`, and have a number, too. */

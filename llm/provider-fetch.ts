@@ -59,7 +59,9 @@ export async function providerFetch(
     body.once('close', cut.release);
     const head = { status: statusCode, headers: toHeaders(headers) };
     const packing = packingOf(head, head.headers.get('content-encoding'));
-    return toResponse(head, { body, packing, release: cut.release, onPiece: init.onPiece });
+    // Not the one that is cut: it follows no longer once the whole body has come, which may be far from unpacked then.
+    const signal = init.signal ?? new AbortController().signal;
+    return toResponse(head, { body, packing, signal, release: cut.release, onPiece: init.onPiece });
   } catch (error) {
     cut.release();
     init.signal?.throwIfAborted();
@@ -80,6 +82,7 @@ interface Content extends Listening {
   body: Body;
   /** Some gateways compress for everybody. */
   packing: Packing;
+  signal: AbortSignal;
   /** Frees what follows the caller's signal. */
   release: () => void;
 }
@@ -111,7 +114,7 @@ async function textOf(content: Content): Promise<string> {
  * is a line: line readers scan all of it again with each piece.
  */
 async function* piecesOf(
-  { body, packing, release, onPiece }: Content,
+  { body, packing, signal, release, onPiece }: Content,
   { inLines = false } = {},
 ): AsyncGenerator<Uint8Array> {
   let [bytes, line] = [0, 0];
@@ -120,7 +123,7 @@ async function* piecesOf(
     return new ModelError('invalid_request', what);
   };
   try {
-    for await (const piece of unpackBody(body.iterator({ destroyOnReturn: false }), packing)) {
+    for await (const piece of unpackBody(body.iterator({ destroyOnReturn: false }), packing, signal)) {
       onPiece?.();
       const ended = piece.lastIndexOf(NEWLINE) + 1;
       bytes += piece.length;

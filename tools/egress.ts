@@ -118,6 +118,7 @@ async function openStream(
     if (finished) return;
     finished = true;
     signal.removeEventListener('abort', end);
+    whole.abort();
     void agent.destroy().catch(() => undefined);
     init.onEnd?.(fault);
   };
@@ -136,7 +137,8 @@ async function openStream(
       throw explain(error, { exchange: { deadline, init }, request, sent: state.connected });
     });
     signal.addEventListener('abort', end, { once: true });
-    return streamedResponse(response, { ...init, finish, packing: packingOf(response, heard.encoding) });
+    const packing = packingOf(response, heard.encoding);
+    return streamedResponse(response, { ...init, signal: whole.signal, finish, packing });
   } catch (error) {
     finish();
     throw error;
@@ -190,7 +192,7 @@ async function oneHop(exchange: Exchange, request: HopRequest, answered: boolean
     const target = redirectTarget(response, request.url);
     if (target) return { response: head(response, request), next: nextHop(request, response.status, target) };
     const { unknown, ...packing } = packingOf(response, heard.encoding);
-    const body = await readBody(response, packing, exchange.init.maxBytes);
+    const body = await readBody(response, packing, exchange);
     // Its status counts all the same.
     const unread = unknown !== undefined && !isUtf8(body) && { unknownEncoding: unknown };
     return { response: { ...head(response, request), body, ...unread }, next: undefined };
@@ -237,10 +239,11 @@ function redirectTarget(response: Response, from: URL): URL | undefined {
   return parseUrl(URL.canParse(location, from.href) ? new URL(location, from.href).href : location, true);
 }
 
-async function readBody({ body }: Response, packing: Packing, maxBytes: number): Promise<Buffer> {
+async function readBody({ body }: Response, packing: Packing, { init, deadline }: Exchange): Promise<Buffer> {
+  const { maxBytes } = init;
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of body ? unpackBody(body, packing) : []) {
+  for await (const chunk of body ? unpackBody(body, packing, deadline.signal) : []) {
     bytes += chunk.byteLength;
     if (bytes > maxBytes)
       throw new EgressError('too-large', `the answer is larger than ${maxBytes} bytes`, { sent: true });

@@ -9,6 +9,8 @@ interface Streaming {
   maxBytes: number;
   maxValues: number;
   packing: Packing;
+  /** Ends the unpacking, too, which may go on when all has come; `finish` must abort it. */
+  signal: AbortSignal;
   finish: (fault?: EgressError) => void;
 }
 
@@ -19,14 +21,14 @@ interface Streaming {
  */
 export function streamedResponse(
   response: UndiciResponse,
-  { maxBytes, maxValues, packing, finish }: Streaming,
+  { maxBytes, maxValues, packing, signal, finish }: Streaming,
 ): Response {
   const init = { status: response.status, statusText: response.statusText, headers: [...response.headers] };
   if (response.body === null || NO_BODY.includes(response.status)) {
     finish();
     return new Response(null, init);
   }
-  const pieces = unpackBody(response.body, packing)[Symbol.asyncIterator]();
+  const pieces = unpackBody(response.body, packing, signal)[Symbol.asyncIterator]();
   const count = sizeCounter(/^text\/event-stream/i.test(response.headers.get('content-type') ?? ''));
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {

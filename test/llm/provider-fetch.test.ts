@@ -197,6 +197,29 @@ describe('The connection to a model provider', () => {
     );
   });
 
+  it('is done with a compressed answer when the caller is, though all of it has come', async () => {
+    const body = gzipSync(Buffer.alloc(10_000_000, '\n'));
+    answer = (_request, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(body);
+    const stop = new AbortController();
+    const response = await providerFetch(url(), { method: 'POST', body: '{}', signal: stop.signal });
+    const reading = (async () => {
+      let bytes = 0;
+      for await (const piece of response.body ?? []) {
+        bytes += piece.length;
+        if (bytes > body.length * 100) stop.abort();
+      }
+    })();
+    await assert.rejects(reading, { name: 'AbortError' });
+  });
+
+  it('takes an answer without a body for one, whatever it says of how that is packed', async () => {
+    for (const status of [204, 304]) {
+      answer = (_request, response) => response.writeHead(status, { 'content-encoding': 'gzip' }).end();
+      const response = await providerFetch(url(), { method: 'POST', body: '{}' });
+      assert.deepEqual([response.status, await response.text()], [status, '']);
+    }
+  });
+
   it('names an encoding that it cannot read', async () => {
     answer = (_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'zstd' });

@@ -1,6 +1,7 @@
 /** Answers that come compressed, through the egress guard. */
 import assert from 'node:assert/strict';
-import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
+import { randomBytes } from 'node:crypto';
+import { brotliCompressSync, constants, createGzip, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { outcomeOfEgressError, EgressError } from '../../tools/egress-error.ts';
 import { createEgress } from '../../tools/egress.ts';
 import type { EgressInit } from '../../tools/egress.ts';
@@ -8,15 +9,16 @@ import { decodeBody } from '../../tools/response-body.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, n) => n * n));
+const packFast = (bytes: Buffer) => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 2 } });
 const PACKINGS = {
   gzip: gzipSync,
   'x-gzip': gzipSync,
   GZIP: gzipSync,
   deflate: deflateSync,
   'deflate (raw)': deflateRawSync,
-  br: brotliCompressSync,
+  br: packFast,
   'deflate, gzip': (bytes: Buffer) => gzipSync(deflateSync(bytes)),
-  'br, identity, gzip': (bytes: Buffer) => gzipSync(brotliCompressSync(bytes)),
+  'br, identity, gzip': (bytes: Buffer) => gzipSync(packFast(bytes)),
 };
 const HOW = Object.entries(PACKINGS).map(([name, pack]) => ({
   name,
@@ -143,8 +145,53 @@ describe('A compressed answer', () => {
     }
   });
 
+  it('that holds next to nothing for what it is packed in is lost at once, though it would never be too large', async () => {
+    const nothing = packFast(Buffer.concat(Array<Buffer>(1_000_000).fill(gzipSync(''))));
+    const bomb = { encoding: 'gzip, br', body: nothing };
+    await assertLost(ask(bomb), /far more bytes than it has/);
+    const { response, faults } = await stream(bomb);
+    await assertLost(response.text(), /far more bytes than it has/);
+    assert.equal(faults[0]?.code, 'lost');
+  });
+
+  it('is whole however little can be packed of it, in two encodings as in one', async () => {
+    const body = randomBytes(3_000_000);
+    for (const { name, encoding } of HOW) {
+      const packed = PACKINGS[name as keyof typeof PACKINGS](body);
+      assert.ok((await ask({ encoding, body: packed }, { maxBytes: body.length })).body.equals(body), name);
+    }
+  });
+
+  it('is not unpacked any further once its reader is gone, though all of it has come', async () => {
+    const stop = new AbortController();
+    const server = await startServer(({ socket }) => {
+      const body = packFast(Buffer.alloc(100_000_000));
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\ncontent-encoding: br\r\n\r\n`);
+      socket.write(body);
+      // Whoever has read all of the answer closes the connection.
+      socket.once('end', () => stop.abort());
+    });
+    const init = { method: 'POST', body: '{}', maxBytes: 200_000_000, ...limits, signal: stop.signal };
+    assert.equal((await failed(egress.fetch(server.url, init))).code, 'aborted');
+    await server.close();
+  });
+
+  it('that is streamed ends with its signal, though all of it has come', async () => {
+    const stop = new AbortController();
+    const body = gzipSync(Buffer.alloc(10_000_000));
+    answer = { encoding: 'gzip', body, framed: 'length' };
+    const init = { method: 'POST', headers: {}, maxBytes: 20_000_000, maxValues: 10, ...limits, signal: stop.signal };
+    const reader = (await egress.open(server.url, init)).body?.getReader();
+    await reader?.read();
+    stop.abort();
+    const rest = (async () => {
+      while ((await reader?.read())?.done === false);
+    })();
+    assert.equal((await failed(rest)).code, 'lost');
+  });
+
   it('in an encoding that Drover does not know is an error that names it, unless its status says enough', async () => {
-    const many = Array.from({ length: 6 }, () => 'gzip').join(', ');
+    const many = Array.from({ length: 3 }, () => 'gzip').join(', ');
     for (const [encoding, named] of [
       ['zstd', 'zstd'],
       ['gzip, compress', 'compress'],

@@ -65,15 +65,14 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
       leaseMs: context.config.leaseMs,
     }),
   );
-  const granted = await lookAtBudgets(context, of, { id, input });
+  const granted = await announce(context, of, { id, input }).catch(async (error: unknown) => {
+    // Nobody is asked. If this cannot be said either, the lease settles it.
+    await end(context, of, { id, state: 'released', ...NOTHING }).catch(() => undefined);
+    throw error;
+  });
   if (typeof granted === 'object') {
     await end(context, of, { id, state: 'released', ...NOTHING, errorCode: 'budget' });
     return granted;
-  }
-  if (record) {
-    const asked = { provider, model, tool: of.tool, step: record.step, estimatedTokens: input, maxTokens: granted };
-    record.append(announceOwnCall(record.state(), asked));
-    await record.commit();
   }
   const startedMs = performance.now();
   const latency = () => Math.round(performance.now() - startedMs);
@@ -125,6 +124,22 @@ const NO_ROOM_YET: ToolFault = {
   message: 'Calls under way hold what is left of a budget.',
   waitMs: LIMITS.budgetPauseMs,
 };
+
+/** Output tokens that the budgets allow, once the run's log says that the call begins, or why they allow too few. */
+async function announce(
+  context: ModelCallContext,
+  of: OwnCallOf,
+  call: { id: string; input: number },
+): Promise<number | ToolFault> {
+  const granted = await lookAtBudgets(context, of, call);
+  const { record, resolved, tool } = of;
+  if (typeof granted === 'object' || !record) return granted;
+  const { provider, model } = resolved;
+  const asked = { provider, model, tool, step: record.step, estimatedTokens: call.input, maxTokens: granted };
+  record.append(announceOwnCall(record.state(), asked));
+  await record.commit();
+  return granted;
+}
 
 /** Output tokens that the budgets allow, or why they allow too few. */
 async function lookAtBudgets(

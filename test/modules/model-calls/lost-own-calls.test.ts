@@ -3,11 +3,19 @@ import assert from 'node:assert/strict';
 import { z } from 'zod';
 import { settleBudgets } from '../../../modules/budgets/settle-budgets.ts';
 import { askForTool, type OwnTool } from '../../../modules/model-calls/ask-for-tool.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { cutOff } from '../../support/cut-off.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { isOwnRequest, type AnthropicReply } from '../../support/fake-anthropic.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
-import { beforeLeases, forgetOwnCalls, hasOutlivedLease, ownCalls } from '../../support/queries/model-calls.ts';
+import {
+  beforeLeases,
+  forgetOwnCalls,
+  hasOutlivedLease,
+  longUnderWay,
+  ownCalls,
+} from '../../support/queries/model-calls.ts';
 import { storedRun } from '../../support/queries/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -90,6 +98,38 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(await states(), ESTIMATED);
       silence.open();
       await assert.rejects(asked, /gone/);
+    });
+
+    it('is settled after the longest call, though its lease is renewed: whoever does that no longer waits', async () => {
+      const { asked, asking, silence } = await askInSilence();
+      await longUnderWay(engine, '10 minutes');
+      assert.deepEqual(await states(), OPEN);
+      await longUnderWay(engine, '12 minutes');
+      assert.deepEqual(await states(), ESTIMATED);
+      asking.off();
+      silence.open();
+      await assert.rejects(asked, /gone/);
+    });
+
+    it('is given back at once where the run is cancelled before the model is asked', async () => {
+      let verdicts = 0;
+      engine.say((request) => {
+        if (isOwnRequest(request)) verdicts += 1;
+        return text('Vienna.');
+      });
+      const agent = await engine.agent({
+        llm_config: { default_model: 'anthropic/claude-haiku-4-5' },
+        execution_config: { reflect: true },
+      });
+      const { run } = await engine.start(agent, 'Name the capital.', { config: { budget: { max_tokens: 100_000 } } });
+      const { context, tenantId } = engine;
+      const commit: Context['commit'] = async (change) => {
+        if (JSON.stringify(change).includes('submit_verdict')) await cancelRun(context, { tenantId, runId: run });
+        return context.commit(change);
+      };
+      assert.equal(await engine.drive(run, { ...context, commit }), 'lost');
+      assert.equal(verdicts, 0);
+      assert.deepEqual(await states(), [['released', 'released']]);
     });
 
     it('keeps no run from its end whose verdict was asked for by a process that has died', async () => {

@@ -71,6 +71,11 @@ export async function beforeLeases(tenant: Tenant, ago: string): Promise<void> {
   await rows(tenant, sql, ago);
 }
 
+/** As if every call had begun so long ago, and its lease been renewed since. */
+export async function longUnderWay(tenant: Tenant, ago: string): Promise<void> {
+  await rows(tenant, 'update own_model_calls set created_at = now() - $1::interval', ago);
+}
+
 /** Whether the lease that the only call began with is over, and another one is not. */
 export async function hasOutlivedLease(tenant: Tenant, leaseMs: number): Promise<boolean> {
   const sql = `select created_at + $1 * interval '1 ms' < clock_timestamp() and lease_expires_at > clock_timestamp() as outlived

@@ -168,6 +168,25 @@ describe('The spans of a turn', () => {
     const [told] = toldBy(simulate([], LIMITS, false).events, [1000]);
     assert.deepEqual(told?.parent, { traceId: RUN_ID.replaceAll('-', ''), flags: '01' });
   });
+
+  it('are under the call that delegates to the run in its first turn alone: a later one is asked for elsewhere', () => {
+    const child = {
+      ...RUN,
+      parent_run_id: fixedId('parent'),
+      parent_task_id: fixedId('call'),
+      parent_kind: 'agent' as const,
+    };
+    fc.assert(
+      fc.property(logs, (events) => {
+        for (const turnId of new Set(events.map(({ turn_id }) => turn_id))) {
+          const ofTurn = events.filter(({ turn_id, type }) => turn_id === turnId && TRACED_TYPES.includes(type));
+          const told = tell(beginReading(RUN_ID), child, { events: ofTurn, after: 0, seq: events.at(-1)?.seq ?? 0 });
+          const isFirst = told?.turn.attributes['drover.turn.number'] === 1;
+          assert.equal(told?.parent.spanId, isFirst ? spanIdOf(fixedId('call')) : undefined);
+        }
+      }),
+    );
+  });
 });
 
 describe('A traceparent', () => {

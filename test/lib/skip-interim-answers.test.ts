@@ -52,6 +52,13 @@ describe('Interim answers', () => {
     );
   });
 
+  it('are nothing that a stream is only asked to go on for', () => {
+    const socket = skipInterimAnswers(new Duplex({ read: () => undefined, write: (_1, _2, done) => done() }));
+    socket.push(ANSWERS[0]);
+    assert.equal(socket.read(0), null);
+    assert.equal(readAll(socket), ANSWERS[0]);
+  });
+
   it('are not waited for without end', () => {
     const socket = skipInterimAnswers(new Duplex({ read: () => undefined, write: (_1, _2, done) => done() }));
     const endless = `HTTP/1.1 100 ${'x'.repeat(20_000)}`;

@@ -38,7 +38,8 @@ describe('checkListed', () => {
   });
 
   it('says of each tool why it cannot be registered, and compiles none that is far too large', async () => {
-    const unnamed = { ...toolOf('c', 1), fault: 'Its server takes calls of it as tasks alone.' };
+    // It keeps the reason that it has, whatever is wrong with its schema, too.
+    const unnamed = { ...toolOf('c', 10_000), fault: 'Its server takes calls of it as tasks alone.' };
     const tools = [toolOf('a', 1), toolOf('b', 10_000), unnamed];
     const listed = await checkListed(tools, createArgumentValidator());
     const large =

@@ -164,7 +164,7 @@ describe('A compressed answer', () => {
 
   it('is not unpacked any further once its reader is gone, though all of it has come', async () => {
     const stop = new AbortController();
-    const server = await startServer(({ socket }) => {
+    const closing = await startServer(({ socket }) => {
       const body = packFast(Buffer.alloc(100_000_000));
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\ncontent-encoding: br\r\n\r\n`);
       socket.write(body);
@@ -172,8 +172,8 @@ describe('A compressed answer', () => {
       socket.once('end', () => stop.abort());
     });
     const init = { method: 'POST', body: '{}', maxBytes: 200_000_000, ...limits, signal: stop.signal };
-    assert.equal((await failed(egress.fetch(server.url, init))).code, 'aborted');
-    await server.close();
+    assert.equal((await failed(egress.fetch(closing.url, init))).code, 'aborted');
+    await closing.close();
   });
 
   it('that is streamed ends with its signal, though all of it has come', async () => {

@@ -219,6 +219,15 @@ describe('The spans of a run', () => {
     );
   });
 
+  it('are not those of requests for health, which come all the time', async () => {
+    for (const path of ['/healthz', '/readyz', '/metrics']) assert.ok((await service.call('GET', path)).status < 500);
+    const { headers, trace } = newTrace();
+    await service.call('GET', '/v1/agents', { headers });
+    await collector.span('the request after them', ({ traceId }) => traceId === trace);
+    const names = collector.spans.map(({ name }) => name).filter((name) => /healthz|readyz|metrics/.test(name));
+    assert.deepEqual(names, []);
+  });
+
   it('have the code of what has failed, and no words of it', async () => {
     const llm_config = { max_retries: 1, base_delay: 0.01 };
     const patient = await service.newAgent([], { llm_config });

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { LIMITS } from '../../../core/limits.ts';
 import { createEgress } from '../../../tools/egress.ts';
 import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
 import { createMcpPool, type McpPool } from '../../../tools/mcp/pool.ts';
+import { rationMessages } from '../../../tools/mcp/ration-messages.ts';
 import type { McpServer } from '../../../tools/mcp/server.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
+import { door } from '../../support/engine.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
 import { attemptOf, briefly, messageOf } from '../../support/tool-attempt.ts';
 
@@ -82,6 +86,53 @@ describe('what an MCP server sends of its own accord', () => {
     assert.equal(briefly(await flood(notification('message'), 1000)), 'succeeded');
     assert.deepEqual(answers, { count: LIMITS.mcpServerRequests, atOnce: 0, mostAtOnce: 1 });
     assert.equal(sessions, 1);
+  });
+
+  it('is rationed anew each minute', async () => {
+    const many = LIMITS.mcpServerNotifications * 0.6;
+    assert.equal(briefly(await flood(notification('message'), many)), 'succeeded');
+    const now = performance.now.bind(performance);
+    try {
+      performance.now = () => now() + 60_000;
+      assert.equal(briefly(await flood(notification('message'), many)), 'succeeded');
+    } finally {
+      performance.now = now;
+    }
+    assert.equal(sessions, 1);
+  });
+
+  it('is listened to no longer once it is too much: what else has come is not even parsed', async () => {
+    const [transport, other] = InMemoryTransport.createLinkedPair();
+    rationMessages(transport);
+    Object.assign(transport, { onmessage: () => undefined });
+    await transport.start();
+    for (let n = 0; n <= LIMITS.mcpServerRequests; n += 1) {
+      assert.ok(transport.onmessage);
+      await other.send({ jsonrpc: '2.0', id: n, method: 'ping' });
+    }
+    assert.equal(transport.onmessage, undefined);
+  });
+
+  it('is answered no more once it is too much, though answers to it wait for their turn', async () => {
+    const [transport, other] = InMemoryTransport.createLinkedPair();
+    const way = door();
+    const sent: unknown[] = [];
+    const answered: Promise<void>[] = [];
+    transport.send = (message) => {
+      sent.push(message);
+      return way.pass();
+    };
+    rationMessages(transport);
+    const onmessage = (message: JSONRPCMessage) => {
+      if ('id' in message && 'method' in message)
+        answered.push(transport.send({ jsonrpc: '2.0', id: message.id, result: {} }));
+    };
+    Object.assign(transport, { onmessage });
+    await transport.start();
+    for (let n = 0; n <= LIMITS.mcpServerRequests; n += 1) await other.send({ jsonrpc: '2.0', id: n, method: 'ping' });
+    way.open();
+    await Promise.all(answered);
+    assert.equal(sent.length, 1);
   });
 
   it('ends the call and its connection where it makes more requests, with few of them answered', async () => {

@@ -125,6 +125,18 @@ describe('the documentation', () => {
     for (const command of ['npm ci && npm run demo', 'npm test']) assert.ok(lines.includes(command), command);
   });
 
+  for (const page of pages.filter((name) => /\$(?:KEY|API)\b/.test(read(name)))) {
+    it(`says in ${page} where the key and the address of its commands come from, and hides no error of theirs`, () => {
+      const [first = ''] = [...read(page).matchAll(/^```sh\n[^]*?^```$/gm)].flatMap(([block]) =>
+        /\$(?:KEY|API)\b/.test(block) ? [block] : [],
+      );
+      for (const name of ['KEY', 'API'].filter((each) => read(page).includes(`$${each}`)))
+        assert.match(first, new RegExp(`\\b${name}=[^]*\\$${name}\\b`), `${name} is not set in the first commands`);
+      assert.doesNotMatch(read(page), /\bcurl -sN? /, 'curl says nothing of an error');
+      assert.doesNotMatch(read(page), /\| jq\b/, 'jq may not be there');
+    });
+  }
+
   for (const page of pages) {
     it(`has no broken link in ${page}`, () => {
       const links = [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { agentRequest } from '../api/agents/schemas.ts';
+import { toolRequest } from '../api/tools/schemas.ts';
 import { ROUTES } from '../api/routes.ts';
 import { CONTRACTS } from '../jobs/contracts.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -44,6 +45,16 @@ describe('the documentation', () => {
     const whole = ['workflow_graph', 'llm_config.server_tools', 'model_preferences.server_tools'];
     const rows = [...read('docs/agents.md').matchAll(/^\| `([^`]+)` \| ([^|]+) \| \S.* \|$/gm)];
     assert.deepEqual(new Map(rows.map(([, path = '', kind = '']) => [path, kind])), schemaFields(schema, whole));
+  });
+
+  it('has every field of a tool, each with the kind of its value, and says how its calls are made to wait', () => {
+    const schema = z.toJSONSchema(toolRequest, { io: 'input' });
+    const [section = ''] = /^## Fields of a tool\n[^]*?(?=^## )/m.exec(read('docs/tools.md')) ?? [];
+    const rows = [...section.matchAll(/^\| `([^`]+)` \| ([^|]+) \| \S.* \|$/gm)];
+    const fields = new Map(rows.map(([, path = '', kind = '']) => [path, kind]));
+    assert.deepEqual(fields, schemaFields(schema, ['transport']));
+    assert.match(section, /^\| `risk_level` \|.* \(`WRITE_LOW_RISK`\)/m);
+    assert.match(section, /"risk_level": "WRITE_HIGH_RISK"/);
   });
 
   it('describes every variable that is read, and no other of ours', () => {

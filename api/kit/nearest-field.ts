@@ -16,6 +16,14 @@ const DEEPEST = 3;
 /** Share of a name's letters that may be wrong. */
 const MISSPELT = 1 / 3;
 
+/** What other systems call a field of ours whose name shares no word with theirs. */
+const KNOWN_ELSEWHERE: Readonly<Record<string, string>> = {
+  approval_required: 'risk_level',
+  needs_approval: 'risk_level',
+  require_approval: 'risk_level',
+  requires_approval: 'risk_level',
+};
+
 /** The field nearest to the last one of a path, dotted and relative to its object; undefined if none is near. */
 export function nearestField(schema: z.ZodType, path: readonly PropertyKey[]): string | undefined {
   const given = path.at(-1);
@@ -33,6 +41,7 @@ export function nearestField(schema: z.ZodType, path: readonly PropertyKey[]): s
 
 /** How a name resembles the given one: misspelt, its last words, or its first words; undefined if it does not. */
 function rankOf(given: string, name: string): { kind: number; distance: number } | undefined {
+  if (KNOWN_ELSEWHERE[given] === name) return { kind: 0, distance: 0 };
   const most = given.length * MISSPELT;
   const longer = Math.abs(name.length - given.length);
   const distance = longer <= most ? editDistance(given, name) : Infinity;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { z } from 'zod';
 import { agentRequest } from '../../api/agents/schemas.ts';
+import { toolRequest } from '../../api/tools/schemas.ts';
 import { continueTrace } from '../../api/kit/observe.ts';
 import { integerParam, listParam, pageOf, pageQuery } from '../../api/kit/paging.ts';
 import { checkPart } from '../../api/kit/validate.ts';
@@ -108,6 +109,14 @@ describe('a field that is not known', () => {
       [{ system_prompt: { Role: 'x' } }, 'system_prompt.Role', 'role'],
     ];
     for (const [fields, path, field] of meant) assert.deepEqual(inAgent(fields), [path, field]);
+  });
+
+  it('is told with the field that decides what other systems have a field of that name for', () => {
+    const inTool = (name: string) =>
+      unknownIn(toolRequest, { name: 'a', description: 'A.', transport: { type: 'client' }, [name]: true });
+    for (const name of ['requires_approval', 'needs_approval', 'require_approval', 'approval_required'])
+      assert.deepEqual(inTool(name), [name, 'risk_level']);
+    assert.deepEqual(inAgent({ requires_approval: true }), ['requires_approval', undefined]);
   });
 
   it('is told alone where none is near, or it is known of another kind of object', () => {

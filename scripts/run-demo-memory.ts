@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import pino from 'pino';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
@@ -14,6 +13,7 @@ import { startWorkers } from '../workers/start-workers.ts';
 import { createApiClient } from './demo/api-client.ts';
 import { playMemory } from './demo/memory-scenes.ts';
 import { createScreen } from './demo/screen.ts';
+import { optionsOf } from './kit/options-of.ts';
 
 const HELP = `usage: npm run demo:memory
 
@@ -25,7 +25,7 @@ rules learn from the turns. Ends with 0 where all of that was so, else with 1.
 const LIMIT_MS = 120_000;
 const POLL_MS = 100;
 
-const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } });
+const values = optionsOf('demo:memory', { help: { type: 'boolean', short: 'h' } });
 if (values.help) process.stdout.write(HELP);
 else process.exit(await run());
 

@@ -3,7 +3,6 @@ import { messageOf } from '../core/errors.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { createClient } from './cli/client.ts';
 import { followWorkflow } from './cli/follow-workflow.ts';
 import { createApiClient, type ApiClient } from './demo/api-client.ts';
@@ -17,6 +16,7 @@ import {
   TEAM_QUESTION,
   WRITING_EXAMPLE,
 } from './demo-team-question.ts';
+import { optionsOf } from './kit/options-of.ts';
 import { NODE_ARGS, programOf } from './kit/programs.ts';
 
 const HELP = `usage: npm run demo:team
@@ -28,7 +28,7 @@ With ANTHROPIC_API_KEY or OPENAI_API_KEY a real model plans and answers, else th
 examples word by word. Ends with 0 where the answer is right, else with 1.
 `;
 
-const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } });
+const values = optionsOf('demo:team', { help: { type: 'boolean', short: 'h' } });
 if (values.help) process.stdout.write(HELP);
 else process.exit(await run());
 
@@ -69,7 +69,7 @@ async function play(screen: Screen, platform: PlatformProcess): Promise<number> 
   const done = await followWorkflow(createClient({ url: platform.url, key: platform.key }), id, { isQuiet: false });
   const { usage } = await client.get<{ usage: { tokens_in: number; tokens_out: number } }>(`/v1/workflows/${id}`);
   screen.say();
-  screen.line('run', `${platform.url}/v1/runs/${id}/tree`);
+  screen.line('run', id);
   screen.line('took', `${done.tasks.length} subtasks, ${usage.tokens_in} tokens in, ${usage.tokens_out} out`);
   if (done.status !== 'completed') {
     screen.verdict(`The workflow is ${done.status}: ${done.error?.message ?? ''}`, false);

@@ -3,11 +3,11 @@ import { messageOf } from '../core/errors.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { createApiClient } from './demo/api-client.ts';
 import { createPlatformProcess, type PlatformProcess } from './demo/platform-process.ts';
 import { answerQuestion, seconds, setUpAgent, surviveCrash, type Stage } from './demo/scenes.ts';
 import { createScreen, type Screen } from './demo/screen.ts';
+import { optionsOf } from './kit/options-of.ts';
 
 const HELP = `usage: npm run demo [-- --keep]
 
@@ -28,7 +28,7 @@ const MODEL_LIMIT_MS = 600_000;
 const OFFLINE_NOTE =
   'none: the offline planner follows worked examples word by word. For a real model set ANTHROPIC_API_KEY or OPENAI_API_KEY.';
 
-const { values } = parseArgs({ options: { keep: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } });
+const values = optionsOf('demo', { keep: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } });
 if (values.help) process.stdout.write(HELP);
 else process.exit(await run(values.keep === true));
 
@@ -46,8 +46,10 @@ async function run(keep: boolean): Promise<number> {
   const screen = createScreen(process.stdout);
   try {
     const code = await Promise.race([play(screen, platform, dir), interrupted]);
-    if (keep && code === 0) return await serveOn(screen, platform, interrupted);
-    return code;
+    if (code !== 0) return code;
+    if (keep) return await serveOn(screen, platform, interrupted);
+    screen.say('  `npm run demo -- --keep` leaves the service running, and prints its key and addresses.');
+    return 0;
   } catch (error) {
     screen.verdict(messageOf(error), false);
     return 1;

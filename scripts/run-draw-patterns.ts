@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { messageOf } from '../core/errors.ts';
 import { createApiClient, type ApiClient } from './demo/api-client.ts';
 import { createPlatformProcess } from './demo/platform-process.ts';
+import { optionsOf } from './kit/options-of.ts';
 import { AGENTS, PATTERNS, type World } from './patterns/play.ts';
 
 const HELP = `usage: npm run patterns
@@ -17,7 +17,7 @@ ways of docs/patterns.md, and prints the pictures of the runs, in Mermaid.
 const PAUSE_MS = 200;
 const PATIENCE_MS = 120_000;
 
-const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } });
+const values = optionsOf('patterns', { help: { type: 'boolean', short: 'h' } });
 if (values.help) process.stdout.write(HELP);
 else process.exit(await main());
 

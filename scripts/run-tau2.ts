@@ -1,6 +1,6 @@
 /** `npm run tau2`: plays the gold actions of tau2-bench's retail tasks while workers are killed. See docs/benchmarks.md. */
-import { parseArgs } from 'node:util';
 import { messageOf } from '../core/errors.ts';
+import { optionsOf } from './kit/options-of.ts';
 import { playTasks } from './shop/play-tasks.ts';
 import { readTau2 } from './shop/tau2.ts';
 
@@ -19,18 +19,16 @@ again and again, and compares the final database of each task with its reference
   --redis-url URL      a Redis, in place of a private one
 `;
 
-const { values } = parseArgs({
-  options: {
-    workers: { type: 'string', default: '3' },
-    'kill-every': { type: 'string', default: '1500' },
-    kills: { type: 'string', default: '200' },
-    step: { type: 'string', default: '150' },
-    settle: { type: 'string', default: '600' },
-    mode: { type: 'string', default: 'full' },
-    'database-url': { type: 'string' },
-    'redis-url': { type: 'string' },
-    help: { type: 'boolean', short: 'h', default: false },
-  },
+const values = optionsOf('tau2', {
+  workers: { type: 'string', default: '3' },
+  'kill-every': { type: 'string', default: '1500' },
+  kills: { type: 'string', default: '200' },
+  step: { type: 'string', default: '150' },
+  settle: { type: 'string', default: '600' },
+  mode: { type: 'string', default: 'full' },
+  'database-url': { type: 'string' },
+  'redis-url': { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
 });
 
 if (values.help) process.stdout.write(HELP);

@@ -1,7 +1,7 @@
 /** `npm run torture`: proves on this machine that nothing is lost and nothing happens twice. See docs/torture.md. */
 import { messageOf } from '../core/errors.ts';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { optionsOf } from './kit/options-of.ts';
 import { torture, type TortureOptions } from './torture/torture.ts';
 
 const HELP = `usage: npm run torture [-- OPTIONS]
@@ -50,19 +50,10 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const;
 
-const values = readArguments();
+const values = optionsOf('torture', OPTIONS);
 
 if (values.help) process.stdout.write(HELP);
 else process.exit(await main());
-
-function readArguments() {
-  try {
-    return parseArgs({ options: OPTIONS }).values;
-  } catch (error) {
-    process.stderr.write(`torture: ${messageOf(error)}\n`);
-    return process.exit(2);
-  }
-}
 
 async function main(): Promise<number> {
   const interrupted = new AbortController();

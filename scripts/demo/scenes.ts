@@ -112,8 +112,7 @@ async function conclude(
   const cost = cost_usd === null ? 'cost unknown' : `$${cost_usd}`;
   if (end?.status === 'complete') screen.answer(end.message);
   else screen.verdict(`\nThe run is ${run.status}: ${end?.error ?? 'its stream ended without an answer'}`, false);
-  screen.line('run', `${client.url}/v1/runs/${runId}`);
-  screen.line('queues', `${client.url}/admin/queues`);
+  screen.line('run', runId);
   screen.line('took', `${run.steps} steps, ${tokens_in} tokens in, ${tokens_out} out, ${cost}`);
   if (end?.status !== 'complete') return false;
   const missing = missingFacts(end.message, facts, offline);

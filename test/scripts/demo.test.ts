@@ -47,8 +47,9 @@ describe('npm run demo', function () {
     }
     assert.match(demo.output(), /^effect counted: 1 time\(s\)$/m);
     assert.match(demo.output(), /publish_report was sent 2 times with one idempotency key/);
-    assert.match(demo.output(), /http:\/\/127\.0\.0\.1:\d+\/v1\/runs\/[0-9a-f-]{36}$/m);
-    assert.match(demo.output(), /http:\/\/127\.0\.0\.1:\d+\/admin\/queues$/m);
+    // The service is gone when they could be opened.
+    assert.doesNotMatch(demo.output(), /http:\/\/\S+\//);
+    assert.match(demo.output(), /^ {2}`npm run demo -- --keep` leaves the service running\b.*\n$/m);
     assert.match(demo.output(), /offline planner/);
     // In the order in which it happened: the call, the kill, the call's result.
     const last = demo.output().slice(demo.output().lastIndexOf('Question:'));
@@ -68,7 +69,24 @@ describe('npm run demo', function () {
     const means = ['USA', 'Europe', 'Japan'].map((region) => String(publishAnswer(region).mean));
     assert.deepEqual(missingFacts(said, means, true), [], said);
     assert.match(demo.output(), /6 subtasks/);
+    assert.doesNotMatch(demo.output(), /http:\/\/\S+\//);
     assert.deepEqual(demoFolders(temporary), []);
+  });
+
+  it('leaves the service running with --keep, and says how to reach it, until Ctrl-C', async () => {
+    const demo = start(...compiled, '--keep');
+    await untilSaid(demo, 'curl ');
+    const [, url = ''] = /^ {2}queues +(http:\S+)\/admin\/queues \(sign in with the key\)$/m.exec(demo.output()) ?? [];
+    const [, key = ''] = /^ {2}key +(\S+)$/m.exec(demo.output()) ?? [];
+    const runs = [...demo.output().matchAll(/^ {2}run +(\S+)$/gm)].map(([, id]) => id);
+    assert.equal(runs.length, 2, demo.output());
+    for (const run of runs) {
+      const { status } = await fetch(`${url}/v1/runs/${run}`, { headers: { authorization: `Bearer ${key}` } });
+      assert.equal(status, 200);
+    }
+    demo.child.kill('SIGINT');
+    assert.equal(await demo.ended, 0, demo.output());
+    assert.doesNotMatch(demo.output(), /--keep/);
   });
 
   it('stops the service and removes its data at Ctrl-C', async () => {
@@ -91,12 +109,26 @@ describe('npm run demo', function () {
     await waitUntil('the end of the service', () => !isAlive(pid));
   });
 
-  it('explains itself and refuses what it does not know', async () => {
+  it('explains itself', async () => {
     const help = start('npm', 'run', 'demo', '--', '--help');
     assert.equal(await help.ended, 0);
     assert.match(help.output(), /--keep/);
-    assert.notEqual(await start(...compiled, '--fast').ended, 0);
   });
+
+  for (const [program, name, wrong] of [
+    ['demo', 'demo', '--fast'],
+    ['demo', 'demo', '--keep=1'],
+    ['demo-team', 'demo:team', '--fast'],
+    ['demo-memory', 'demo:memory', '--fast'],
+    ['draw-patterns', 'patterns', '--fast'],
+    ['tau2', 'tau2', '--fast'],
+  ] as const) {
+    it(`says in one line that ${name} does not take ${wrong}, with exit code 2`, async () => {
+      const refused = start(process.execPath, ...(await programOf(`scripts/${program}.ts`)), wrong);
+      assert.equal(await refused.ended, 2, refused.output());
+      assert.match(refused.output(), new RegExp(`^${name}: .*${wrong.replace('=1', '')}.*\n$`));
+    });
+  }
 });
 
 describe('the facts of an answer', () => {

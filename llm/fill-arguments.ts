@@ -8,23 +8,41 @@ interface FilledArguments {
   missing: string[];
 }
 
-/** Fills the required properties of an object schema, and optional ones whose enum value or URL the message names. */
+/**
+ * Fills the properties that a JSON object in the message names, the other required ones, and optional ones whose enum
+ * value or URL the message names.
+ */
 export function fillArguments(schema: Schema, message: string): FilledArguments {
-  const finds = findIn(message);
   const properties = asSchema(schema['properties']);
+  const { json, rest } = splitJson(message);
+  const given = json && Object.keys(json).some((name) => Object.hasOwn(properties, name)) ? json : undefined;
+  const finds = findIn(rest);
   const required = new Set(asStrings(schema['required']));
   const texts = [...required].filter((name) => typeOf(asSchema(properties[name])) === 'string');
   const input: Record<string, unknown> = {};
   const missing: string[] = [];
   for (const [name, property] of Object.entries(properties)) {
     const own = asSchema(property);
-    const value = required.has(name) ? valueFor(name, own, finds) : enumValue(own, finds.message);
+    const found = () => (required.has(name) ? valueFor(name, own, finds) : enumValue(own, finds.message));
+    const value = given && Object.hasOwn(given, name) ? given[name] : found();
+    const mayBeAll = given === undefined && texts.length === 1 && texts[0] === name && isPlainText(own);
     if (value !== undefined) input[name] = value;
-    else if (required.has(name) && texts.length === 1 && texts[0] === name && isPlainText(own)) {
-      input[name] = message.trim();
-    } else if (required.has(name)) missing.push(name);
+    else if (required.has(name) && mayBeAll) input[name] = message.trim();
+    else if (required.has(name)) missing.push(name);
   }
   return { input, missing };
+}
+
+/** The JSON object in a message, from its first brace to its last, and the words around it. */
+function splitJson(message: string): { json?: Schema; rest: string } {
+  const [from, to] = [message.indexOf('{'), message.lastIndexOf('}') + 1];
+  if (from < 0 || to <= from) return { rest: message };
+  try {
+    const json = JSON.parse(message.slice(from, to)) as Schema;
+    return { json, rest: `${message.slice(0, from)} ${message.slice(to)}` };
+  } catch {
+    return { rest: message };
+  }
 }
 
 /** Turns strings that look like numbers or booleans into those where the schema asks for them. */
@@ -128,7 +146,7 @@ function stringFor(name: string, schema: Schema, finds: Finds): string | undefin
   if (says(/e?mail/i)) return finds.emails.shift();
   if (says(/time_?zone|^tz$/i)) return finds.zones.shift();
   if (says(/expression|formula/i)) return finds.quoted.shift() ?? expressionIn(finds.message);
-  return finds.quoted.shift();
+  return takeWhere(finds.quoted, (text) => text !== name);
 }
 
 function arrayFor(items: Schema, finds: Finds): unknown[] | undefined {
@@ -169,9 +187,9 @@ function typeOf(schema: Schema): string | undefined {
   return schema['properties'] === undefined ? undefined : 'object';
 }
 
-function takeWhere(numbers: number[], fits: (value: number) => boolean): number | undefined {
-  const at = numbers.findIndex(fits);
-  return at < 0 ? undefined : numbers.splice(at, 1)[0];
+function takeWhere<T>(values: T[], fits: (value: T) => boolean): T | undefined {
+  const at = values.findIndex(fits);
+  return at < 0 ? undefined : values.splice(at, 1)[0];
 }
 
 /** Cuts words off either end of an expression, as in `2 + 2 and 3`. */

@@ -8,6 +8,7 @@ import { contextWindowOf, type ContextWindows } from './context-windows.ts';
 import { withoutRefusedCalls } from './messages.ts';
 import { withoutKey, withUsage } from './model-errors.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
+import type { WhyOffline } from './offline-plan.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, OpenFile, Provider } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
@@ -58,19 +59,18 @@ export interface Models {
 /** The models that this process can ask, by name (docs/models.md). */
 export function createModels(config: ModelsConfig): Models {
   const keys = config.modelKeys ?? {};
-  const streams = new Map([
-    [OFFLINE, offlineModel()],
-    ...PROVIDERS.flatMap((provider) => {
+  const streams = new Map(
+    PROVIDERS.flatMap((provider) => {
       const credential = keys[provider.name];
       return credential ? [[provider.name, streamOf(provider, credential)] as const] : [];
     }),
-  ]);
+  );
   const digests = new Map(
     Object.entries(keys).map(([provider, credential]) => [provider, credentialDigest(credential)]),
   );
   const resolve = (name: string | undefined): ResolvedModel => {
     const { provider, model } = parseModelName(name ?? defaultNameOf(config));
-    const stream = streams.get(provider);
+    const stream = provider === OFFLINE ? offlineModel(whyOffline(name, config)) : streams.get(provider);
     if (!stream) {
       const variable = variableOf({ name: provider }, 'API_KEY');
       throw impossible(`The model "${name ?? model}" needs ${variable}, which is not set.`);
@@ -100,6 +100,11 @@ export function createModels(config: ModelsConfig): Models {
       return { name: `${asked.provider}/${asked.model}`, tokens: contextWindowOf(asked, config.contextWindows) };
     },
   };
+}
+
+function whyOffline(name: string | undefined, { defaultModel }: ModelsConfig): WhyOffline {
+  if (name !== undefined) return 'named';
+  return defaultModel === undefined ? 'no_key' : 'default';
 }
 
 function streamOf(provider: Provider, credential: Credential): StreamModel {

@@ -27,8 +27,19 @@ interface Done {
   isError: boolean;
 }
 
+/** Why it answers, and no other model: no provider has a key, `DROVER_MODEL` says so, or the agent or its run names it. */
+export type WhyOffline = 'no_key' | 'default' | 'named';
+
+const WAYS_OUT: Readonly<Record<WhyOffline, string>> = {
+  no_key: 'set ANTHROPIC_API_KEY or OPENAI_API_KEY for a model that understands more.',
+  default: '`DROVER_MODEL` is `offline`: without it a model answers that understands more.',
+  named:
+    'its model is `offline` (`llm_config.default_model`, or `model_override` of the run): without that name, and with ' +
+    'the key of a provider, a model answers that understands more.',
+};
+
 /** Plans the next answer. Throws `ModelError` (`invalid_request`) if the forced tool is not in the request. */
-export function nextMove(request: ModelRequest): Move {
+export function nextMove(request: ModelRequest, why: WhyOffline): Move {
   const turn = readTurn(request.messages);
   if (typeof request.toolChoice === 'object') return forcedCall(request, request.toolChoice.tool, turn.question);
   const failed = turn.done.find((call) => call.isError);
@@ -36,7 +47,7 @@ export function nextMove(request: ModelRequest): Move {
   if (request.toolChoice === 'none') return { text: summaryOf(turn.done.length > 0 ? turn.done : turn.earlier) };
   const plan = pickExample(request, turn.question);
   if (plan) return followExample(plan, turn.done, request.tools);
-  return turn.done.length > 0 ? { text: resultText(turn.done) } : chooseTool(request.tools, turn.question);
+  return turn.done.length > 0 ? { text: resultText(turn.done) } : chooseTool(request.tools, turn.question, why);
 }
 
 interface Turn {
@@ -128,7 +139,7 @@ function outputsOf(steps: WorkflowExample['steps'], done: readonly Done[]): unkn
 const TOOL_THRESHOLD = 2;
 
 /** Without an example: the tool that shares most words with the question, if the question has its arguments. */
-function chooseTool(tools: readonly ToolSpec[], question: string): Move {
+function chooseTool(tools: readonly ToolSpec[], question: string, why: WhyOffline): Move {
   const words = wordsOf(question);
   const ranked = tools
     .map((tool) => ({
@@ -146,7 +157,7 @@ function chooseTool(tools: readonly ToolSpec[], question: string): Move {
   return {
     text:
       'The offline planner has no tool or example for this. It only follows the examples and tool descriptions of its ' +
-      'agent; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a model that understands more.',
+      `agent; ${WAYS_OUT[why]}`,
   };
 }
 

@@ -4,15 +4,15 @@ import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { StreamModel } from '../core/model.ts';
 import { estimateMessages, estimateRequest } from './estimate-tokens.ts';
 import { newToolUseId } from './messages.ts';
-import { nextMove } from './offline-plan.ts';
+import { nextMove, type WhyOffline } from './offline-plan.ts';
 
 /**
  * A deterministic planner for trials and tests; no model. Answers are labelled `offline`, tokens are estimates, and the
  * same request gives the same text and calls (only a call's id is new). Throws `ModelError` (`aborted`).
  */
-export function offlineModel(): StreamModel {
+export function offlineModel(why: WhyOffline = 'no_key'): StreamModel {
   return async (request, { signal, onDelta }) => {
-    const move = nextMove(request);
+    const move = nextMove(request, why);
     for (const piece of piecesOf(move.text)) {
       // Yields between pieces, so that an abort can arrive.
       await nextTick();

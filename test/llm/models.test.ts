@@ -46,6 +46,20 @@ describe('createModels', () => {
     assert.equal(createModels({}).resolve(undefined).provider, 'offline');
   });
 
+  it('has the offline planner say what would have another model answer: a key, another name, or DROVER_MODEL', async () => {
+    const modelKeys = { anthropic: { apiKey: 'a' } };
+    const said = async ([config, name]: [Parameters<typeof createModels>[0], string | undefined]) => {
+      const { response } = await ask(createModels(config).resolve(name).stream, modelRequest());
+      return JSON.stringify(response.content);
+    };
+    assert.match(await said([{}, undefined]), /; set ANTHROPIC_API_KEY or OPENAI_API_KEY for/);
+    for (const config of [{}, { modelKeys }])
+      assert.match(await said([config, 'offline']), /; its model is `offline` \(`llm_config\.default_model`, or /);
+    const chosen = await said([{ modelKeys, defaultModel: 'offline' }, undefined]);
+    assert.match(chosen, /; `DROVER_MODEL` is `offline`/);
+    assert.doesNotMatch(chosen, /API_KEY/);
+  });
+
   it('knows the prices of its defaults', () => {
     assert.notEqual(costOf('anthropic', DEFAULT_CLAUDE, NO_TOKENS), null);
     assert.notEqual(costOf('openai', DEFAULT_GPT, NO_TOKENS), null);

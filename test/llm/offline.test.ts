@@ -261,6 +261,29 @@ describe('offlineModel, without an example', () => {
     assert.equal(answer, '`calculator` gives: 2');
   });
 
+  it('takes arguments from JSON in the message, and never the name of an argument for its value', async () => {
+    const ticket = {
+      name: 'create_ticket',
+      description: 'Opens a ticket in the help desk.',
+      input_schema: {
+        type: 'object',
+        properties: { title: { type: 'string' }, urgent: { type: 'boolean' }, body: { type: 'string' } },
+        required: ['title'],
+      },
+    };
+    const inputOf = async (message: string) => {
+      const { response } = await ask(stream, modelRequest({ messages: [userText(message)], tools: [ticket] }));
+      return response.content.find((block) => block.type === 'tool_use')?.input;
+    };
+    assert.deepEqual(await inputOf('create_ticket {"title": "Printer broken"}'), { title: 'Printer broken' });
+    assert.deepEqual(await inputOf('create_ticket: {"title": "It says {}", "urgent": true, "x": 1}, please'), {
+      title: 'It says {}',
+      urgent: true,
+    });
+    assert.deepEqual(await inputOf('create_ticket with the "title" "Printer broken"'), { title: 'Printer broken' });
+    assert.equal(await inputOf('create_ticket {"body": "It smokes."}'), undefined);
+  });
+
   it('says plainly that it has nothing for a question', async () => {
     const { response, deltas } = await ask(stream, modelRequest({ messages: [userText('Who wrote Hamlet?')], tools }));
     assert.equal(response.stopReason, 'end_turn');

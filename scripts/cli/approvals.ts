@@ -69,7 +69,7 @@ function addDecision(approvals: Command, decision: 'approve' | 'deny', descripti
   withPlace(approvals.command(decision))
     .description(description)
     .argument('<id>', 'the approval', id)
-    .option('--digest <digest>', 'only if it is still for these arguments (as `show` prints it)')
+    .option('--digest <digest>', 'only if it is still for these arguments (the whole digest, as `show` prints it)')
     .option('--reason <text>', 'why')
     .action(async (approval: string, options: Shared & { reason?: string; digest?: string }) =>
       decide(approval, { decision, reason: options.reason }, options),
@@ -139,6 +139,7 @@ async function decide(approval: string, decision: Decision, options: Shared & { 
 
 function checkDigest({ digest }: Approval, expected: string): void {
   if (digest === expected) return;
+  if (digest.startsWith(expected)) throw new CommandError(EXIT.usage, `Give the whole digest: ${digest}`);
   throw new CommandError(EXIT.refused, `The approval is for other arguments: its digest is ${digest}.`);
 }
 

@@ -98,7 +98,9 @@ async function reach(url: string, address: string, init: RequestInit): Promise<R
   } catch (error) {
     const why =
       error instanceof Error && error.name === 'TimeoutError' ? 'No answer in time from' : 'Nothing answers at';
-    throw new CommandError(EXIT.unreachable, `${why} ${url}. Is it running? --url or DROVER_URL says where.`, error);
+    throw new CommandError(EXIT.unreachable, `${why} ${url}. Is it running? --url or DROVER_URL says where.`, {
+      cause: error,
+    });
   }
   throw new CommandError(
     EXIT.unreachable,
@@ -118,12 +120,13 @@ interface Problem {
 
 async function problemOf(response: Response, asked: string): Promise<CommandError> {
   const { detail, errors = [] } = parseProblem(await response.text());
-  // The detail already names a single faulty field.
-  const more = errors.map(({ path, message }) => `${path} ${message}`).filter((fault) => !detail?.startsWith(fault));
-  const faults = more.map((fault) => `\n  ${fault}`).join('');
+  // The detail already says what is wrong with a single faulty field.
+  const more = errors.filter(({ path, message }) => detail !== message && !detail?.startsWith(`${path} ${message}`));
+  const faults = more.map(({ path, message }) => `\n  ${path} ${message}`).join('');
   const exitCode = response.status === 401 || response.status === 403 ? EXIT.denied : EXIT.refused;
   const hint = response.status === 401 ? ' --key or DROVER_API_KEY gives one.' : '';
-  return new CommandError(exitCode, `${detail ?? `${asked} answered ${response.status}.`}${hint}${faults}`);
+  const message = `${detail ?? `${asked} answered ${response.status}.`}${hint}${faults}`;
+  return new CommandError(exitCode, message, { faulty: errors.map(({ path }) => path) });
 }
 
 function parseProblem(text: string): Problem {

@@ -11,7 +11,9 @@ import { CommandError, EXIT } from './errors.ts';
 export async function withDataDir<T>(key: string | undefined, work: (client: Client) => Promise<T>): Promise<T> {
   const platform = await openPlatform(loadConfig(), { log: pino({ level: 'silent' }) }).catch((error: unknown) => {
     const message = messageOf(error);
-    throw new CommandError(EXIT.unreachable, `${message}\nIf it serves on another port, --url says where.`, error);
+    throw new CommandError(EXIT.unreachable, `${message}\nIf it serves on another port, --url says where.`, {
+      cause: error,
+    });
   });
   try {
     const api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0 });

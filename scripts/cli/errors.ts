@@ -9,11 +9,14 @@ type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 /** A failed command; the message is for the user. */
 export class CommandError extends Error {
   readonly exitCode: ExitCode;
+  /** The fields of a request that the service finds fault with, such as `body.agent_id`. */
+  readonly faulty: readonly string[];
 
-  constructor(exitCode: ExitCode, message: string, cause?: unknown) {
-    super(message, { cause });
+  constructor(exitCode: ExitCode, message: string, more: { cause?: unknown; faulty?: readonly string[] } = {}) {
+    super(message, { cause: more.cause });
     this.name = 'CommandError';
     this.exitCode = exitCode;
+    this.faulty = more.faulty ?? [];
   }
 }
 

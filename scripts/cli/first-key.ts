@@ -16,7 +16,9 @@ export async function createDirectly(request: ApiKeyRequest, tenantId?: string) 
     );
   }
   const db = await openDatabase(config).catch((error: unknown) => {
-    throw new CommandError(isUnreachable(error) ? EXIT.unreachable : EXIT.refused, lineOfDatabaseWork(error), error);
+    throw new CommandError(isUnreachable(error) ? EXIT.unreachable : EXIT.refused, lineOfDatabaseWork(error), {
+      cause: error,
+    });
   });
   try {
     const { row, key } = await createOperatorKey(db, request, tenantId);

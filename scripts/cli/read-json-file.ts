@@ -6,7 +6,7 @@ import { CommandError, EXIT } from './errors.ts';
 /** Reads a JSON file named on the command line, in which no number would be rounded. */
 export async function readJsonFile(path: string): Promise<unknown> {
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
-    throw new CommandError(EXIT.usage, `${path} cannot be read: ${messageOf(error)}`, error);
+    throw new CommandError(EXIT.usage, `${path} cannot be read: ${messageOf(error)}`, { cause: error });
   });
   const value = parse(text, path);
   // The service refuses these, but would be sent what JSON.parse has made of them.
@@ -21,6 +21,6 @@ function parse(text: string, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new CommandError(EXIT.usage, `${path} is not JSON: ${messageOf(error)}`, error);
+    throw new CommandError(EXIT.usage, `${path} is not JSON: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -1,6 +1,8 @@
 /** `drover sessions`: talks with an agent, decides on its plans, and ends its work. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
+import type { Client } from './client.ts';
+import { CommandError, EXIT } from './errors.ts';
 import { agentOf } from './named.ts';
 import { connected, id, oneOf, whole, withPlace, type Shared } from './options.ts';
 import { plain, print, printFields, printJson } from './print.ts';
@@ -80,11 +82,20 @@ async function say(message: string, options: Saying): Promise<void> {
     const user_id = options.user ?? begun?.user_id ?? userInfo().username;
     const agent_id = agent === undefined ? undefined : await agentOf(client, agent);
     const body = { message, session_id, agent_id, user_id, autonomy_level, mode };
-    const answer = await client.post<{ session_id: string; status: string }>('/agent/chat', body);
+    const answer = await client
+      .post<{ session_id: string; status: string }>('/agent/chat', body)
+      .catch((error: unknown) => refusal(client, error));
     if (options.json) printJson(answer);
     else print(answer.session_id);
     sayIfIdle(client);
   });
+}
+
+/** Throws it. Where the service does not know with whom to begin, the message lists the agents, if the key may read them. */
+async function refusal(client: Client, error: unknown): Promise<never> {
+  if (!(error instanceof CommandError) || !error.faulty.includes('body.agent_id')) throw error;
+  const listed: unknown = await agentOf(client, undefined).catch((why: unknown) => why);
+  throw listed instanceof CommandError && listed.exitCode !== EXIT.denied ? listed : error;
 }
 
 async function show(sessionId: string, options: Shared): Promise<void> {

@@ -202,6 +202,15 @@ describe('drover, the command line', function () {
     assert.equal((await there('sessions', 'say', 'Hello?', '--session', session)).code, 1);
   });
 
+  it('lists the agents where a session is begun without one, and there are several', async () => {
+    const ids = await Promise.all(['ada', 'bob'].map(async (name) => String((await post('/v1/agents', { name })).id)));
+    const { code, out, err } = await there('sessions', 'say', 'Hello');
+    assert.deepEqual([code, out], [2, '']);
+    assert.match(err, /^drover: The workspace has several agents; an id or a name says which:\n/);
+    for (const id of ids) assert.ok(err.includes(`\n  ${id}  `), err);
+    for (const id of ids) await api.call('DELETE', `/v1/agents/${id}`);
+  });
+
   it('runs a workflow to its end as a tree, and shows what it was made of', async () => {
     const { id: agent } = await post('/v1/agents', { name: 'splits', llm_config: { default_model: 'offline' } });
     const subtasks = [
@@ -399,9 +408,11 @@ describe('drover, the command line', function () {
   });
 
   it('approves only what the digest was shown for, and denies with a reason', async () => {
-    const { run, approval } = await asking();
+    const { run, approval, digest } = await asking();
     const other = await there('approvals', 'approve', approval, '--digest', 'f00d');
     assert.deepEqual([other.code, /its digest is [0-9a-f]{64}/.test(other.err)], [1, true]);
+    const prefix = await there('approvals', 'approve', approval, '--digest', digest.slice(0, 8));
+    assert.deepEqual([prefix.code, prefix.err], [2, `drover: Give the whole digest: ${digest}\n`]);
     const denied = await there('approvals', 'deny', approval, '--reason', 'no sums today', '--json');
     assert.deepEqual([denied.code, JSON.parse(denied.out).status], [0, 'denied']);
     const again = await there('approvals', 'approve', approval);

@@ -13,6 +13,7 @@ import type { MountedBoard } from './mount-board.ts';
 import { signInPage, signOutPage } from './pages.ts';
 import { recordBoardAct } from './record-board-act.ts';
 import { runPage } from './run-page.ts';
+import { SESSION_END_PATH, SESSION_END_SCRIPT, withSessionEnd } from './session-end.ts';
 import { createSessionCookies, SESSION_MS } from './session-cookie.ts';
 import type { SessionCookies } from './session-cookie.ts';
 import type { TurnsAdapter } from './turns-adapter.ts';
@@ -59,10 +60,17 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     ctx.state.caller = caller;
     const { board, turns } = await mounted();
     if (ctx.path.startsWith(RUNS)) return showRun(ctx, turns);
+    if (ctx.path === SESSION_END_PATH) return showScript(ctx);
     ctx.set('Content-Security-Policy', BOARD_POLICY);
     if (isAct) await recordBoardAct(context, caller, ctx);
     await board(ctx, next);
+    if (typeof ctx.body === 'string' && ctx.type === 'text/html') ctx.body = withSessionEnd(ctx.body);
   };
+}
+
+function showScript(ctx: ApiContext): void {
+  ctx.type = 'text/javascript; charset=utf-8';
+  ctx.body = SESSION_END_SCRIPT;
 }
 
 async function showRun(ctx: ApiContext, adapter: TurnsAdapter): Promise<void> {

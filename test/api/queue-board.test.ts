@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { runInNewContext } from 'node:vm';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { createSessionCookies, SESSION_MS } from '../../api/admin/session-cookie.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -147,6 +148,40 @@ describe('the queue board', () => {
     const seen = json.audit.map(({ ip, forwarded_for, request_id }: AuditRow) => [ip, forwarded_for, request_id]);
     const came = ['127.0.0.1', '203.0.113.9', headers['x-request-id']];
     assert.deepEqual(seen, [came, came]);
+  });
+
+  it('goes back to the sign-in form once its data is refused, since the session has ended', async () => {
+    const board = await visit('', { key: api.key });
+    const [, path = ''] = /<script src="\/admin\/queues(\/[^"]+)"><\/script><\/head>/.exec(board.text) ?? [];
+    const script = await visit(path, { key: api.key });
+    assert.deepEqual([script.status, script.headers.get('content-type')], [200, 'text/javascript; charset=utf-8']);
+    const reloads: number[] = [];
+    /** The browser's, as far as the script has to do with it. */
+    class XMLHttpRequest extends EventTarget {
+      status = 0;
+      opened: unknown[] = [];
+      open(...args: unknown[]) {
+        this.opened = args;
+      }
+      answer(status: number) {
+        this.status = status;
+        this.dispatchEvent(new Event('load'));
+      }
+    }
+    runInNewContext(script.text, { XMLHttpRequest, location: { reload: () => reloads.push(1) } });
+    for (const [status, expected] of [
+      [200, 0],
+      [500, 0],
+      [401, 1],
+    ] as const) {
+      const asked = new XMLHttpRequest();
+      asked.open('GET', 'api/queues', true);
+      assert.deepEqual(asked.opened, ['GET', 'api/queues', true]);
+      asked.answer(status);
+      assert.equal(reloads.length, expected, String(status));
+    }
+    const page = await visit('/queue/turns', { headers: { ...BROWSER, cookie: 'drover_admin=ended' } });
+    assert.deepEqual([page.status, page.text.includes('<script')], [401, false]);
   });
 
   it('ends a session by signing out, and with the key that began it', async () => {

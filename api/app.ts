@@ -6,6 +6,7 @@ import type { Context } from '../modules/governance/context.ts';
 import { CONTRACTS } from '../jobs/contracts.ts';
 import { createAuthenticator } from '../modules/tenants/authenticate-key.ts';
 import { queueBoard } from './admin/queue-board.ts';
+import { frontPage } from './front-page.ts';
 import { authenticate } from './kit/authenticate.ts';
 import { checkRequest } from './kit/check-request.ts';
 import { cors } from './kit/cors.ts';
@@ -48,6 +49,7 @@ export function createApp(
   app.use(cors(context.config.corsOrigins));
   app.use(handleErrors(context));
   app.use(checkRequest());
+  app.use(frontPage());
   app.use(queueBoard(context, parts));
   app.use(refuseUnmatched());
   app.use(routeRequests(context, parts));

@@ -48,8 +48,15 @@ export function compileGraph(graph: WorkflowGraph): Compilation {
     return compileNode(node, { path: `nodes.${index}`, edges: own, faults }) ?? [];
   });
   if (faults.length === 0) faults.push(...faultsOfReach(graph));
-  if (faults.length > 0) return { ok: false, faults };
+  if (faults.length > 0) return { ok: false, faults: faults.map((each) => withMeant(each, graph)) };
   return { ok: true, graph: { entryPoint: graph.entry_point, nodes: new Map(nodes.map((node) => [node.name, node])) } };
+}
+
+/** The same fault; where the unknown variable is the name of a channel, it says how that is read. */
+function withMeant({ path, message }: FieldError, { nodes }: WorkflowGraph): FieldError {
+  const [, name = ''] = /\bUnknown variable: (\w+)$/.exec(message) ?? [];
+  const isChannel = nodes.some(({ writes }) => Object.hasOwn(writes ?? {}, name));
+  return { path, message: isChannel ? `${message}; did you mean state.${name}?` : message };
 }
 
 function faultsOfNames({ nodes, entry_point: entry }: WorkflowGraph): FieldError[] {

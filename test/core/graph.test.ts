@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { RunEvent } from '../../core/events.ts';
+import { compileGraph } from '../../core/graph/compile.ts';
 import type { WorkflowGraph } from '../../core/graph/definition.ts';
 import { completedNode, enteredNode } from '../../core/graph/graph-state.ts';
 import { graphStep, planOf } from '../../core/graph/graph-step.ts';
@@ -99,5 +100,26 @@ describe('a graph whose ways part', () => {
   it('goes on in their order where two that wait lead to each other', () => {
     const ways = { s: ['b', 'a'], a: ['b'], b: ['a'] };
     assert.deepEqual(walk(ways, (next, _node, visit) => (visit > 1 ? [] : next)).slice(0, 3), ['s', 'b', 'a']);
+  });
+});
+
+describe('a graph with the bare name of a channel', () => {
+  const faultsOf = (prompt: string, condition: string) => {
+    const compiled = compileGraph({
+      entry_point: 'a',
+      nodes: [
+        { name: 'a', type: 'router', config: {}, writes: { order: '{{input}}' } },
+        { name: 'b', type: 'human', config: { prompt } },
+      ],
+      edges: [{ from: 'a', to: 'b', condition }],
+    });
+    return compiled.ok ? [] : compiled.faults.map(({ message }) => message);
+  };
+
+  it('is told how the channel is read, and another unknown name is not', () => {
+    const meant = 'Unknown variable: order; did you mean state.order?';
+    assert.deepEqual(faultsOf('{{order.total}}', 'order == "x"'), [meant, `{{order.total}}: ${meant}`]);
+    assert.deepEqual(faultsOf('{{state.order}}', 'orders == "x"'), ['Unknown variable: orders']);
+    assert.deepEqual(faultsOf('{{state.order}} {{state.custom.order}}', 'state.order == "x"'), []);
   });
 });

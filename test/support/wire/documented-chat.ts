@@ -1,13 +1,9 @@
 /** The chat of docs/wire-forms.md as its page has it. `useChat` is React's part, which adds no behaviour to a chat that it is given. */
 import { readFileSync } from 'node:fs';
 import { runInThisContext } from 'node:vm';
-import {
-  DefaultChatTransport,
-  lastAssistantMessageIsCompleteWithApprovalResponses,
-  lastAssistantMessageIsCompleteWithToolCalls,
-  type ChatInit,
-  type UIMessage,
-} from 'ai';
+import * as ai from 'ai';
+import { DefaultChatTransport, type ChatInit, type UIMessage } from 'ai';
+import { transformSync } from 'esbuild';
 import { ROOT } from '../repository.ts';
 import { AiChat, chatState } from './ai-chat.ts';
 
@@ -28,7 +24,7 @@ export function openDocumentedChat({ url, key, agent, id, more, fetch: via }: Op
   resumes: boolean;
 } {
   const page = readFileSync(new URL('docs/wire-forms.md', ROOT), 'utf8');
-  const [, sample = ''] = /## AI SDK\n\n```ts\n([^]*?)```/.exec(page) ?? [];
+  const [, sample = ''] = /## AI SDK\n[^]*?```tsx\n([^]*?)```/.exec(page) ?? [];
   class Transport extends DefaultChatTransport<UIMessage> {
     constructor(options: ConstructorParameters<typeof DefaultChatTransport<UIMessage>>[0]) {
       super({ ...options, fetch: via });
@@ -37,22 +33,27 @@ export function openDocumentedChat({ url, key, agent, id, more, fetch: via }: Op
   const Chat = function ({ messages = [], ...init }: Init) {
     return new AiChat({ ...init, ...more, state: chatState(more.messages ?? messages) });
   };
-  const scope = {
-    Chat,
-    useChat: (given: { chat: AiChat; resume: boolean }) => given,
-    DefaultChatTransport: Transport,
-    lastAssistantMessageIsCompleteWithApprovalResponses,
-    lastAssistantMessageIsCompleteWithToolCalls,
-    drover: url,
-    agentId: agent,
-    threadId: id,
-    key,
+  let used: { chat: AiChat; resume: boolean } | undefined;
+  const useChat = (given: { chat: AiChat; resume: boolean }) => {
+    used = given;
+    return { messages: [] };
   };
-  const names = Object.keys(scope).join();
-  const code = sample.replace(/<UIMessage<.*?>>(?=\()/, '').replace(/^const \{.*\} = useChat/m, 'return useChat');
-  const { chat, resume } = runInThisContext(`(({ ${names} }) => {${code}})`)(scope) as {
-    chat: AiChat;
-    resume: boolean;
+  const packages: Record<string, object> = {
+    ai: { ...ai, DefaultChatTransport: Transport },
+    '@ai-sdk/react': { Chat, useChat },
+    react: { useMemo: <Value>(make: () => Value) => make(), createElement: () => null },
   };
-  return { chat, resumes: resume };
+  const module: { exports: { Conversation?: (place: object) => unknown } } = { exports: {} };
+  const program = runInThisContext(`((require, module, React) => {${compiled(sample)}})`) as Program;
+  program((name) => packages[name], module, packages['react']);
+  module.exports.Conversation?.({ drover: url, agentId: agent, threadId: id, token: key });
+  if (!used) throw new Error('the page opens no chat');
+  return { chat: used.chat, resumes: used.resume };
+}
+
+type Program = (require: (name: string) => object | undefined, module: object, react: object | undefined) => void;
+
+/** As a bundler makes it. */
+function compiled(sample: string): string {
+  return transformSync(sample, { loader: 'tsx', format: 'cjs', jsx: 'transform' }).code;
 }

@@ -127,4 +127,25 @@ describe('drover, of the values it is given and shows', function () {
       assert.deepEqual([code, /--status, --error-code, --agent, --thread, --created-/.test(err)], [2, true], err);
     }
   });
+
+  it('lists the agents where a session is begun without one, and there are several', async () => {
+    const ids = await Promise.all(['ada', 'bob'].map(async (name) => String((await post('/v1/agents', { name })).id)));
+    const { code, out, err } = await there('sessions', 'say', 'Hello');
+    assert.deepEqual([code, out], [2, '']);
+    assert.match(err, /^drover: The workspace has several agents; an id or a name says which:\n/);
+    for (const id of ids) assert.ok(err.includes(`\n  ${id}  `), err);
+    for (const id of ids) await api.call('DELETE', `/v1/agents/${id}`);
+  });
+
+  it("shows an agent's graph", async () => {
+    const nodes = [{ name: 'answer', type: 'llm', config: {} }];
+    const body = { name: 'grapher', workflow_graph: { entry_point: 'answer', nodes, edges: [] } };
+    const { id } = await post('/v1/agents', body);
+    assert.match((await there('graphs', 'show', 'grapher')).out, /^flowchart TD\n[^]*"answer"/);
+    assert.deepEqual(JSON.parse((await there('graphs', 'show', id, '--json')).out).nodes, nodes);
+    assert.equal((await there('graphs', 'show', 'nobody')).code, 2);
+    const missing = await there('graphs', 'show', id, '--version', '9.9.9');
+    assert.deepEqual([missing.code, missing.out], [1, ''], 'it is an option of the command');
+    await api.call('DELETE', `/v1/agents/${id}`);
+  });
 });

@@ -202,15 +202,6 @@ describe('drover, the command line', function () {
     assert.equal((await there('sessions', 'say', 'Hello?', '--session', session)).code, 1);
   });
 
-  it('lists the agents where a session is begun without one, and there are several', async () => {
-    const ids = await Promise.all(['ada', 'bob'].map(async (name) => String((await post('/v1/agents', { name })).id)));
-    const { code, out, err } = await there('sessions', 'say', 'Hello');
-    assert.deepEqual([code, out], [2, '']);
-    assert.match(err, /^drover: The workspace has several agents; an id or a name says which:\n/);
-    for (const id of ids) assert.ok(err.includes(`\n  ${id}  `), err);
-    for (const id of ids) await api.call('DELETE', `/v1/agents/${id}`);
-  });
-
   it('runs a workflow to its end as a tree, and shows what it was made of', async () => {
     const { id: agent } = await post('/v1/agents', { name: 'splits', llm_config: { default_model: 'offline' } });
     const subtasks = [
@@ -291,18 +282,6 @@ describe('drover, the command line', function () {
     const { out } = await there('agents', 'show', 'shown');
     assert.match(out, new RegExp(`^agent +${id}\n[^]*description +Is looked at\\.\n[^]*calculator, current_time`));
     assert.deepEqual(JSON.parse((await there('agents', 'show', id, '--json')).out).tools, body.tools);
-    await api.call('DELETE', `/v1/agents/${id}`);
-  });
-
-  it("shows an agent's graph", async () => {
-    const nodes = [{ name: 'answer', type: 'llm', config: {} }];
-    const body = { name: 'grapher', workflow_graph: { entry_point: 'answer', nodes, edges: [] } };
-    const { id } = await post('/v1/agents', body);
-    assert.match((await there('graphs', 'show', 'grapher')).out, /^flowchart TD\n[^]*"answer"/);
-    assert.deepEqual(JSON.parse((await there('graphs', 'show', id, '--json')).out).nodes, nodes);
-    assert.equal((await there('graphs', 'show', 'nobody')).code, 2);
-    const missing = await there('graphs', 'show', id, '--version', '9.9.9');
-    assert.deepEqual([missing.code, missing.out], [1, ''], 'it is an option of the command');
     await api.call('DELETE', `/v1/agents/${id}`);
   });
 

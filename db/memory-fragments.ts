@@ -284,17 +284,22 @@ export async function storeFragmentEmbeddings(
   );
 }
 
-/** Of the named fragments in the workspace, those that this agent may read; kept from deletion until the transaction ends. */
+/** Of the named fragments in these spaces, those that this agent may see; kept from deletion until the transaction ends. */
 export async function readSharedFragments(
   tx: Tx,
-  of: { workspaceId: string; agentId: string; ids: readonly string[] },
-): Promise<{ id: string; content: unknown; created_at: Date; uses: number }[]> {
+  of: { spaceIds: readonly string[]; agentId: string; ids: readonly string[] },
+): Promise<SharedFragment[]> {
   return tx.query(
     `select f.id, f.content->'data' as content, f.created_at,
        (select count(*)::int from (select from memory_accesses a where a.memory_id = f.id limit 100) used) as uses
-     from memory_fragments f join memory_spaces s on s.id = f.space_id
-     where f.id = any($3::uuid[]) and s.workspace_id = $1 and ${VISIBLE}
-       and $2 <> all(s.denied_agents) and (s.allowed_agents = '{}' or $2 = any(s.allowed_agents)) for key share of f`,
-    [of.workspaceId, of.agentId, of.ids],
+     from memory_fragments f where f.id = any($3::uuid[]) and f.space_id = any($1::uuid[]) and ${VISIBLE} for key share of f`,
+    [of.spaceIds, of.agentId, of.ids],
   );
+}
+
+export interface SharedFragment {
+  id: string;
+  content: unknown;
+  created_at: Date;
+  uses: number;
 }

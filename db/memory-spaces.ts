@@ -89,6 +89,18 @@ export async function listSearchedSpaces(tx: Tx, of: { workspaceId: string; limi
   );
 }
 
+/** The spaces of a workspace that have one of these fragments. */
+export async function listSpacesWith(
+  tx: Tx,
+  of: { workspaceId: string; fragmentIds: readonly string[] },
+): Promise<SpaceRow[]> {
+  return tx.query<SpaceRow>(
+    `select ${SPACE_COLUMNS} from memory_spaces where workspace_id = $1
+       and id in (select space_id from memory_fragments where id = any($2::uuid[]))`,
+    [of.workspaceId, of.fragmentIds],
+  );
+}
+
 /** Teams with an agent as member or supervisor. Names that are not an agent's id belong to none. */
 export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
   if (!isUuid(agentId)) return [];

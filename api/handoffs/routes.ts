@@ -1,6 +1,8 @@
 /** Handoffs: an agent passes its work to another one. */
 import { z } from 'zod';
+import { forbidden } from '../../core/errors.ts';
 import { HANDOFF_STATUSES } from '../../core/handoff.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { createHandoff } from '../../modules/workflows/create-handoff.ts';
 import { readHandoffs, requireHandoff, withChain } from '../../modules/workflows/read-handoffs.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
@@ -16,6 +18,8 @@ import {
   presentListed,
 } from './schemas.ts';
 
+const MUST_READ = 'The key does not have the scope "memory:read", which naming shared fragments needs.';
+
 const create = defineRoute({
   method: 'post',
   path: '/v1/handoffs',
@@ -25,6 +29,9 @@ const create = defineRoute({
   body: createHandoffBody,
   responses: { 201: handoff },
   async handle({ caller, body, context, idempotency, ctx }) {
+    const { shared_fragments: named = [] } = body.context.memory_references ?? {};
+    // What the target is given is shown here, and with the target's run.
+    if (named.length > 0 && !hasScope(caller.scopes, 'memory:read')) throw forbidden(MUST_READ);
     const { reason, urgency } = body.context.handoff_metadata ?? {};
     const request = {
       caller,

@@ -15,10 +15,11 @@ import {
   type HandoffCarrier,
   type HandoffRow,
 } from '../../../db/handoffs.ts';
-import { noteAccesses, readSharedFragments } from '../../../db/memory-fragments.ts';
+import { noteAccesses } from '../../../db/memory-fragments.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { whyNotTaken } from '../../agents/why-not-taken.ts';
+import { sharedWith } from '../../memory/shared-with.ts';
 import { conversationOf } from './summarize-history.ts';
 
 export interface HandoffWish {
@@ -123,7 +124,7 @@ async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
 /** The fragments that the target may see; recorded with the run, so that forgetting finds the handoff. */
 async function readGiven(tx: Tx, wish: HandoffWish, ids: readonly string[]) {
   const { tenantId, workspaceId, source, target, task } = wish;
-  const known = await readSharedFragments(tx, { workspaceId, agentId: target.id, ids });
+  const known = await sharedWith(tx, { workspaceId, agentId: target.id, ids });
   const runId = source.runId ?? task?.workflow_id ?? undefined;
   const fragments = known.map(({ id }) => ({ access: newId(), id }));
   await noteAccesses(tx, { tenantId, agentId: target.id, runId, operation: 'turn', fragments });

@@ -1,6 +1,8 @@
 /** Heartbeats of agents, and agents of all tenants that maintenance handles. All times are database time. */
 import type { AgentStatus } from '../core/agent-lifecycle.ts';
+import type { AgentDefinition } from '../core/definition.ts';
 import type { Database, Tx } from './database.ts';
+import { asColumns } from './query-builder.ts';
 
 /** The state of an agent that a heartbeat depends on. */
 interface BeatingAgent {
@@ -48,11 +50,21 @@ export async function noteAssigned(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`update agents set status = 'active' where id = $1 and status = 'idle'`, [agentId]);
 }
 
+const CURRENT = `from tasks t where t.status in ('assigned', 'in_progress')`;
+
+/** Whether the current task `t` only waits for what its run has delegated. */
+const IS_LENT = `exists (select from tasks d where d.parent_run_id = t.run_id and d.status in ('pending', 'assigned', 'in_progress'))`;
+
 /**
  * Counts an agent's current tasks, and keeps others from assigning any until this transaction ends. Undefined if somebody else
- * is assigning: waiting for each other could deadlock.
+ * is assigning: waiting for each other could deadlock. For a delegated task, without those that only wait for what they have
+ * delegated: they might wait for this very task.
  */
-export async function holdTaskPlaces(tx: Tx, agentId: string): Promise<number | undefined> {
+export async function holdTaskPlaces(
+  tx: Tx,
+  agentId: string,
+  { isDelegated = false } = {},
+): Promise<number | undefined> {
   // Two statements, sent together: the second sees what the previous lock holder committed.
   const [[lock], [row]] = await Promise.all([
     tx.query<{ held: boolean }>(
@@ -60,11 +72,46 @@ export async function holdTaskPlaces(tx: Tx, agentId: string): Promise<number | 
       [agentId],
     ),
     tx.query<{ running: number }>(
-      `select count(*)::int as running from tasks where assigned_agent_id = $1 and status in ('assigned', 'in_progress')`,
-      [agentId],
+      `select count(*)::int as running ${CURRENT} and t.assigned_agent_id = $1 and not ($2::boolean and ${IS_LENT})`,
+      [agentId, isDelegated],
     ),
   ]);
   return lock?.held ? (row?.running ?? 0) : undefined;
+}
+
+/** How many of these agents' current tasks only wait for what they have delegated. */
+export async function countLentPlaces(tx: Tx, agentIds: readonly string[]): Promise<Map<string, number>> {
+  const rows = await tx.query<{ id: string; lent: number }>(
+    `select t.assigned_agent_id as id, count(*)::int as lent ${CURRENT} and t.assigned_agent_id = any($1::uuid[]) and ${IS_LENT}
+     group by 1`,
+    [agentIds],
+  );
+  return new Map(rows.map(({ id, lent }) => [id, lent]));
+}
+
+/** An agent for which a task waits. */
+interface AwaitedAgent {
+  task_id: string;
+  status: AgentStatus;
+  suspended: boolean;
+  definition: Pick<AgentDefinition, 'name' | 'is_active' | 'constraints'>;
+  /** Number of its current tasks, as they count for this one. */
+  running: number;
+}
+
+/** Of these tasks, those that could begin and that one agent alone does, with that agent. */
+export async function listAwaitedAgents(tx: Tx, taskIds: readonly string[]): Promise<AwaitedAgent[]> {
+  return tx.query<AwaitedAgent>(
+    `select p.id as task_id, a.status, a.suspended_at is not null as suspended, jsonb_strip_nulls(jsonb_build_object('name', a.name,
+       'is_active', v.definition->'is_active', 'constraints', v.definition->'constraints')) as definition,
+       (select count(*)::int ${CURRENT} and t.assigned_agent_id = a.id and not (p.workflow_id is null and ${IS_LENT})) as running
+     from tasks p left join workflows w on w.id = p.workflow_id
+       ${asColumns(`coalesce(p.agent_id, case when w.team_id is null and coalesce(p.requirements->'required_capabilities', '[]') = '[]'
+         then w.agent_id end) as agent`)} one
+       join agents a on a.id = one.agent join agent_versions v on v.agent_id = a.id and v.version = a.current_version
+     where p.id = any($1::uuid[]) and p.status = 'pending' and coalesce(p.open_inputs, 0) = 0`,
+    [taskIds],
+  );
 }
 
 interface AgentRef {

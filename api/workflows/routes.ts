@@ -5,8 +5,8 @@ import { cancelTask } from '../../modules/workflows/cancel-task.ts';
 import { createWorkflow, submitTask } from '../../modules/workflows/create-workflow.ts';
 import {
   readTasks,
+  readTaskWaits,
   readWaiting,
-  readWaitingChildren,
   readWorkflows,
   requireTask,
   requireWorkflow,
@@ -122,11 +122,11 @@ const listOfTasks = defineRoute({
   }),
   responses: { 200: pageFields('tasks', task) },
   async handle({ caller, query: { limit, cursor: before, workflow_id: workflowId, status }, context }) {
-    const { rows, more, waiting } = await context.db.withTenant(caller.tenantId, async (tx) => {
+    const { rows, more, waits } = await context.db.withTenant(caller.tenantId, async (tx) => {
       const found = await readTasks(tx, caller, { before, limit, workflowId, status });
-      return { ...found, waiting: await readWaitingChildren(tx, found.rows) };
+      return { ...found, waits: await readTaskWaits(tx, found.rows) };
     });
-    const tasks = rows.map((row) => presentTask(row, waiting.get(row.id)));
+    const tasks = rows.map((row) => presentTask(row, waits.children.get(row.id), waits.reasons.get(row.id)));
     return { status: 200, body: { tasks, ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
@@ -141,7 +141,8 @@ const getTask = defineRoute({
   async handle({ caller, params, context }) {
     const body = await context.db.withTenant(caller.tenantId, async (tx) => {
       const row = await requireTask(tx, caller, params.id);
-      return presentTask(row, (await readWaitingChildren(tx, [row])).get(row.id));
+      const { children, reasons } = await readTaskWaits(tx, [row]);
+      return presentTask(row, children.get(row.id), reasons.get(row.id));
     });
     return { status: 200, body };
   },

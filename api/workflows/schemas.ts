@@ -92,6 +92,10 @@ export const task = z
     waiting_for: waitingFor
       .optional()
       .describe('What that child waits for; `POST /v1/runs/{run_id}/resume` answers it.'),
+    pending_reason: z
+      .string()
+      .optional()
+      .describe('Why a task that could begin does not, where it is for one agent: what keeps that agent.'),
     assignment: z
       .object({ assigned_agent_id: z.uuid(), assigned_at: when, assignment_reason: z.string().nullable() })
       .nullable(),
@@ -170,8 +174,8 @@ export const workflowWithTasks = workflow.extend({
   ),
 });
 
-/** A task, without the content of an erased one. `child`: its run, if that waits. */
-export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task> {
+/** A task, without the content of an erased one. `child`: its run, if that waits. `reason`: why it does not begin. */
+export function presentTask(row: TaskRow, child?: RunView, reason?: string): z.input<typeof task> {
   const waiting = child && presentWaiting(child);
   const hasOutput = row.status === 'completed' || (row.status === 'failed' && row.output !== null);
   return {
@@ -188,6 +192,7 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
     status: row.status,
     run_id: row.run_id,
     ...(waiting && { waiting_for: waiting }),
+    ...(reason !== undefined && { pending_reason: reason }),
     assignment:
       row.assigned_agent_id && row.assigned_at
         ? {
@@ -263,8 +268,8 @@ export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
 }
 
 /** A task beside the others of its workflow: one that has no room by its address. */
-function presentFitting(row: TaskOfWorkflow, child: RunView | undefined) {
-  const shown = presentTask(row, child);
+function presentFitting(row: TaskOfWorkflow, { children, reasons }: Waiting) {
+  const shown = presentTask(row, children.get(row.id), reasons.get(row.id));
   if (row.left_out_bytes === null) return shown;
   return { ...shown, output: null, content_ref: `/v1/tasks/${row.id}`, content_bytes: row.left_out_bytes };
 }
@@ -272,9 +277,10 @@ function presentFitting(row: TaskOfWorkflow, child: RunView | undefined) {
 /** A workflow with its tasks and their waits. */
 export function presentWhole(
   found: { workflow: WorkflowRow; tasks: readonly TaskOfWorkflow[] },
-  { own, children }: Waiting,
+  waits: Waiting,
 ): z.input<typeof workflowWithTasks> {
-  const tasks = found.tasks.map((row) => presentFitting(row, children.get(row.id)));
+  const { own, children } = waits;
+  const tasks = found.tasks.map((row) => presentFitting(row, waits));
   const waiting = (own && presentWaiting(own)) ?? presentWaitingChild(found.tasks, children);
   const { tokens_in = 0, tokens_out = 0, cost_usd = null } = own ?? {};
   return {

@@ -9,6 +9,7 @@ import { findRun, listWaiting, type RunView } from '../../db/runs.ts';
 import { findWorkflow, listWorkflows, type WorkflowRow } from '../../db/workflows.ts';
 import type { RunStatus } from '../../core/events.ts';
 import type { Context } from '../governance/context.ts';
+import { readPendingReasons } from './pending-reasons.ts';
 
 export { type TaskOfWorkflow } from '../../db/fitting-tasks.ts';
 export { TASK_STATUSES, type TaskRow } from '../../db/tasks.ts';
@@ -25,10 +26,11 @@ export async function requireWorkflow(
   return { workflow, tasks: await listFittingTasks(tx, id) };
 }
 
-/** Runs to show as waiting: the workflow's own, and the waiting children of open tasks, by task. */
+/** Runs to show as waiting: the workflow's own, and the waiting children of open tasks, by task; and why others are pending. */
 export interface Waiting {
   own: RunView | undefined;
   children: ReadonlyMap<string, RunView>;
+  reasons: ReadonlyMap<string, string>;
 }
 
 /** What is shown of a task while it waits. */
@@ -39,7 +41,12 @@ export async function readWaiting(
   tx: Tx,
   { workflow, tasks }: { workflow: WorkflowRow; tasks: readonly TaskRow[] },
 ): Promise<Waiting> {
-  return { own: await findRun(tx, workflow.id), children: await readWaitingChildren(tx, tasks) };
+  return { own: await findRun(tx, workflow.id), ...(await readTaskWaits(tx, tasks)) };
+}
+
+/** What these tasks wait for. */
+export async function readTaskWaits(tx: Tx, tasks: readonly TaskRow[]): Promise<Omit<Waiting, 'own'>> {
+  return { children: await readWaitingChildren(tx, tasks), reasons: await readPendingReasons(tx, tasks) };
 }
 
 /** Children that wait for something, by the open task they work on. */

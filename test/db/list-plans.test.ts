@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { TRACED_TYPES } from '../../core/spans/turn-spans.ts';
 import { newId } from '../../lib/new-id.ts';
+import { listAwaitedAgents } from '../../db/agent-lifecycle.ts';
 import { findDeprecatedAgent, listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import { listAgentTurns, listThreadTurns } from '../../db/conversations.ts';
@@ -225,6 +226,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
     'effects of subtasks': (tx) => listEffectsOfTasks(tx, { workflowId: agent, taskIds: [agent, middle] }),
     'who pays for embeddings': (tx) => findPayer(tx, { runId: agent, agentId: middle, spaceId: agent }),
+    'agents that tasks wait for': (tx) => listAwaitedAgents(tx, [agent, middle]),
     'tokens of a subtask': (tx) => tokensOfTask(tx, { workflowId: agent, taskId: middle }),
     'runs by their ids': (tx) => findRuns(tx, [agent, middle]),
     'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),

@@ -179,18 +179,21 @@ export function isFree(workers: readonly WorkerRow[], id: string): boolean {
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
 }
 
+/** The part of a look that taking a place needs. `isDelegated`: the task is that of a run that waits for it. */
+type PlaceLook = Pick<WorkflowLook, 'tx'> & Partial<Pick<WorkflowLook, 'places'>> & { isDelegated?: true };
+
 /**
  * Takes a place of an agent that several workflows may see free at the same time. Returns undefined if taken, else why
  * not. A caller with a place starts the task or fails.
  */
 export async function takePlace(
-  { tx, places = new Map() }: Pick<WorkflowLook, 'tx'> & Partial<Pick<WorkflowLook, 'places'>>,
+  { tx, places = new Map(), isDelegated }: PlaceLook,
   workers: readonly WorkerRow[],
   id: string,
 ): Promise<Delay | undefined> {
   const most = workers.find((each) => each.id === id)?.definition.constraints?.max_concurrent_tasks;
   if (most === undefined) return undefined;
-  const running = places.get(id) ?? (await holdTaskPlaces(tx, id));
+  const running = places.get(id) ?? (await holdTaskPlaces(tx, id, { isDelegated }));
   if (running === undefined) return 'contended';
   if (running >= most) return 'busy';
   places.set(id, running + 1);

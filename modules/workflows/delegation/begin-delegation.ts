@@ -15,9 +15,9 @@ import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
 import { memberIds } from '../../../db/teams.ts';
-import { noteAssigned } from '../../../db/agent-lifecycle.ts';
+import { countLentPlaces, noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { changeTask, insertTasks, type NewTask } from '../../../db/tasks.ts';
-import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
+import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/discover-agents.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import type { Context } from '../../governance/context.ts';
@@ -48,9 +48,10 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
   const { id, task_status } = delegation;
   const asked = delegation.arguments;
   await mustBeNew(tx, run, asked.description);
-  const worker = await chooseDelegate(look, asked);
+  const named = asked.agent === undefined ? undefined : await findNamed(look, asked.agent);
+  const worker = named ? await namedDelegate(look, named) : await chooseDelegate(look, asked);
   if (task_status === null) {
-    await insertTasks(tx, [taskOf(run, id, asked)]);
+    await insertTasks(tx, [taskOf(run, { id, agentId: named?.row.id ?? null }, asked)]);
     // If it cannot begin after all, the caller ends its task, too.
     delegation.task_status = 'pending';
   }
@@ -92,7 +93,7 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
 
 function taskOf(
   run: RunRow,
-  id: string,
+  { id, agentId }: { id: string; agentId: string | null },
   { description, capability, context, max_cost_tokens }: DelegatedWork,
 ): NewTask {
   return {
@@ -106,7 +107,7 @@ function taskOf(
     description,
     input: context === undefined ? null : { context },
     requirements: { ...(capability !== undefined && { required_capabilities: [capability] }), max_cost_tokens },
-    agentId: null,
+    agentId,
     dependencies: [],
     deadline: null,
   };
@@ -135,9 +136,8 @@ interface Delegate {
 /** Chooses a member of the team that the run works for, else any agent of the workspace; never the delegating one. */
 async function chooseDelegate(
   look: DelegationLook,
-  { agent, capability, max_cost_tokens }: DelegatedWork,
+  { capability, max_cost_tokens }: DelegatedWork,
 ): Promise<Delegate | Delay> {
-  if (agent !== undefined) return namedDelegate(look, agent);
   const asked = { required_capabilities: capability === undefined ? [] : [capability], max_cost_tokens };
   let fit = await fitting(look, asked, new Map());
   if (fit.matches.length === 0 && capability !== undefined) {
@@ -148,10 +148,13 @@ async function chooseDelegate(
     fit = await fitting(look, asked, await readSimilarSkills(context, tx, [capability]));
   }
   const { others, matches } = fit;
-  if (matches.length === 0)
+  if (matches.length === 0) {
+    if (await isAwaited(look, fit.skills)) return 'busy';
     throw nobody(capability ? `No agent has the capability "${capability}".` : 'There is no other agent.', []);
-  const best = matches.find(({ id }) => isFree(others, id));
-  const row = others.find(({ id }) => id === best?.id);
+  }
+  const free = await firstFree(look, others, matches);
+  const best = matches.find(({ id }) => id === free);
+  const row = others.find(({ id }) => id === free);
   if (!best || !row) return 'busy';
   const delegate: Delegate = {
     agentId: row.id,
@@ -160,17 +163,55 @@ async function chooseDelegate(
     score: toThousandths(best.score),
     substitutes: best.substitutes,
   };
-  return (await takePlace(look, others, row.id)) ?? delegate;
+  return (await takePlace({ tx: look.tx, isDelegated: true }, others, row.id)) ?? delegate;
 }
 
-async function namedDelegate(look: DelegationLook, agent: string): Promise<Delegate | Delay> {
+/** The first of these with room for one more task; else the first whose tasks make room while they wait for what they delegated. */
+async function firstFree(
+  { tx }: DelegationLook,
+  others: readonly WorkerRow[],
+  wanted: readonly { id: string }[],
+): Promise<string | undefined> {
+  const free = wanted.find(({ id }) => isFree(others, id));
+  if (free) return free.id;
+  const lent = await countLentPlaces(
+    tx,
+    wanted.map(({ id }) => id),
+  );
+  const lending = others.map((row) => ({ ...row, running: row.running - (lent.get(row.id) ?? 0) }));
+  return wanted.find(({ id }) => isFree(lending, id))?.id;
+}
+
+interface NamedAgent {
+  row: WorkerRow;
+  /** It takes no task now, but will later. */
+  isAway: boolean;
+}
+
+/** The agent of this name or id, also one that is offline or suspended. */
+async function findNamed(look: DelegationLook, agent: string): Promise<NamedAgent> {
   if (agent === look.run.agent_id) throw nobody('An agent cannot delegate to itself.', []);
-  const others = await listOthers(look, []);
-  const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
-  if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
-  if (!isFree(others, named.id)) return 'busy';
-  const delegate: Delegate = { agentId: named.id, autonomyLevel: autonomyOf(named.definition), reason: 'named' };
-  return (await takePlace(look, others, named.id)) ?? delegate;
+  const others = await listOthers(look, { skills: [] });
+  const here = calledSo(others, agent);
+  if (here) return { row: here, isAway: false };
+  const away = calledSo(await listOthers(look, { skills: [], isAway: true }), agent);
+  if (!away) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
+  return { row: away, isAway: true };
+}
+
+function calledSo(others: readonly WorkerRow[], agent: string): WorkerRow | undefined {
+  return others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
+}
+
+async function namedDelegate(look: DelegationLook, { row, isAway }: NamedAgent): Promise<Delegate | Delay> {
+  if (isAway || (await firstFree(look, [row], [row])) === undefined) return 'busy';
+  const delegate: Delegate = { agentId: row.id, autonomyLevel: autonomyOf(row.definition), reason: 'named' };
+  return (await takePlace({ tx: look.tx, isDelegated: true }, [row], row.id)) ?? delegate;
+}
+
+/** Whether an offline or suspended agent could do it: it will come back, or be deprecated at last. */
+async function isAwaited(look: DelegationLook, skills: Fit['skills']): Promise<boolean> {
+  return (await listOthers(look, { skills, isAway: true })).length > 0;
 }
 
 interface Wanted {
@@ -178,20 +219,27 @@ interface Wanted {
   max_cost_tokens: number | undefined;
 }
 
-/** Agents that could do it, best first. */
-async function fitting(
-  look: DelegationLook,
-  wanted: Wanted,
-  similar: SimilarSkills,
-): Promise<{ others: WorkerRow[]; matches: Match[] }> {
-  const others = await listOthers(look, namesOf(wanted.required_capabilities, similar));
-  return { others, matches: matchAgents(wanted, others.map(toCandidate), similar) };
+interface Fit {
+  others: WorkerRow[];
+  matches: Match[];
+  /** The skills that they were looked for with, each with the names that count for it. */
+  skills: readonly (readonly string[])[];
 }
 
-async function listOthers({ tx, run }: DelegationLook, skills: readonly (readonly string[])[]): Promise<WorkerRow[]> {
+/** Agents that could do it, best first. */
+async function fitting(look: DelegationLook, wanted: Wanted, similar: SimilarSkills): Promise<Fit> {
+  const skills = namesOf(wanted.required_capabilities, similar);
+  const others = await listOthers(look, { skills });
+  return { others, matches: matchAgents(wanted, others.map(toCandidate), similar), skills };
+}
+
+async function listOthers(
+  { tx, run }: DelegationLook,
+  wanted: Pick<WorkerFilter, 'skills' | 'isAway'>,
+): Promise<WorkerRow[]> {
   const teamId = await findTeamOfRun(tx, run.id);
   const ids = teamId === undefined ? undefined : await memberIds(tx, teamId);
-  const found = await listWorkers(tx, { workspaceId: run.workspace_id, skills, ...(ids && { ids }) });
+  const found = await listWorkers(tx, { workspaceId: run.workspace_id, ...wanted, ...(ids && { ids }) });
   return found.filter(({ id }) => id !== run.agent_id);
 }
 

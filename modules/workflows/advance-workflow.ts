@@ -27,7 +27,7 @@ import { failure } from '../runs/end-run.ts';
 import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { announceChildren } from './advance/announce-children.ts';
 import { laterLook, type Delay } from './advance/later-look.ts';
-import { HAD_EFFECTS, settleTasks } from './advance/settle-tasks.ts';
+import { HAD_EFFECTS, settleTasks, INPUT_ERASED } from './advance/settle-tasks.ts';
 import { foresee, startTasks } from './advance/start-tasks.ts';
 import { become, newLook, type WorkflowLook } from './advance/workflow-look.ts';
 import { plannerFor } from './planner/ask-planner.ts';
@@ -192,7 +192,9 @@ function isLost(look: WorkflowLook, task: ScheduledTask): boolean {
 }
 
 /** Whether a person is asked about the task if it fails: if the workflow says so, and always about effects. */
-function isAskedAbout({ workflow }: WorkflowLook, { error }: ScheduledTask): boolean {
+function isAskedAbout({ workflow }: WorkflowLook, { description, error }: ScheduledTask): boolean {
+  // Nobody could have it tried again.
+  if (description === '' || error?.code === INPUT_ERASED) return false;
   return workflow.settings.on_subtask_failure === 'ask' || error?.code === HAD_EFFECTS;
 }
 

@@ -459,7 +459,7 @@ describe('workflows', () => {
       async () => (await read(`/v1/tasks/${asking.late}`)).error?.code === 'erased',
     );
     assert.equal((await read(`/v1/tasks/${asking.late}`)).status, 'failed');
-    await make(`/v1/runs/${asking.id}/cancel`, {});
+    assert.equal((await ended(asking.id)).status, 'failed', 'nobody is asked again');
     const failing = await begin('fail');
     assert.equal((await ended(failing.id)).status, 'failed');
     for (const [path, body] of [

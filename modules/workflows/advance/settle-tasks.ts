@@ -127,6 +127,9 @@ function withEffects({ code, message }: Problem, tools: readonly string[]): Prob
 /** Code of a task taken over from another workflow whose attempts had effects: a person is asked about it. */
 export const HAD_EFFECTS = 'had_effects';
 
+/** Code of a task whose brief, or a result that it needs, is erased: it cannot be done any more. */
+export const INPUT_ERASED = 'erased';
+
 /** The note added to the error of a task whose attempts had effects. */
 export function effectsNote(tools: readonly string[]): string {
   return `It is not tried again by itself: what ${tools.join(', ')} did would be done once more.`;

@@ -16,7 +16,7 @@ import type { HeldSlot, WrittenRun } from '../../runs/written-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, whyNobody, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
-import { attemptFailed } from './settle-tasks.ts';
+import { attemptFailed, INPUT_ERASED } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
@@ -138,7 +138,7 @@ async function readyTasks(
 
 const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.' };
 /** Erasing the run of an attempt erases its brief, too. */
-const ERASED = { code: 'erased', message: 'What was to be done is erased.' };
+const ERASED = { code: INPUT_ERASED, message: 'What was to be done is erased.' };
 
 /** Announces a level before the first of its subtasks starts. */
 function tellLevel(look: WorkflowLook, next: readonly ScheduledTask[]): void {
@@ -177,7 +177,7 @@ async function lacksInput(look: WorkflowLook, task: ScheduledTask, { byTask }: I
   if (task.status === 'awaiting_handoff') return false;
   const erased = task.dependencies.map((id) => byTask.get(id)).find((input) => input?.is_erased);
   if (!erased) return false;
-  const error = { code: 'erased', message: `The result of ${erased.name}, which it needs, is erased.` };
+  const error = { code: INPUT_ERASED, message: `The result of ${erased.name}, which it needs, is erased.` };
   await attemptFailed(look, task, { error, tokens: null, isFinal: true });
   return true;
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { findHandoff, insertHandoff, lockHandoff, noteReturned } from '../../../db/handoffs.ts';
 import { findRunRow, listBelowIds, lockRun } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
@@ -146,6 +147,40 @@ describe('A workflow of which a part is gone', () => {
     assert.deepEqual([status, error?.code, run_id], ['failed', 'erased', null]);
     assert.match(error?.message ?? '', /result of a, which it needs, is erased/);
     assert.equal((await read(id)).workflow.status, 'failed');
+  });
+
+  const asking = { on_subtask_failure: 'ask' as const, execution: 'eager' as const, max_replans: 0 };
+
+  it('fails with a subtask that is erased once somebody has approved that it is tried again, and asks no more', async () => {
+    const id = await startWorkflow(engine, [subtask('a')], { agentId: agent, settings: asking });
+    await advance(id);
+    const child = (await task(id, 'a')).run_id ?? '';
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: child });
+    await advance(id);
+    await eraseRun(engine.context, engine.caller, { id: child, dependents: false });
+    const approval = (await task(id, 'a')).approval_id ?? '';
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id: approval }, { decision: 'approve' });
+    await advance(id);
+    const { workflow } = await read(id);
+    assert.deepEqual([workflow.status, workflow.error?.code], ['failed', 'SubtaskFailed']);
+    assert.match(workflow.error?.message ?? '', /What was to be done is erased/);
+  });
+
+  it('fails at once with a subtask that is cancelled and erased, of which nothing could be tried again', async () => {
+    const id = await startWorkflow(engine, [subtask('a')], { agentId: agent, settings: asking });
+    await advance(id);
+    await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
+    await advance(id);
+    assert.deepEqual([(await read(id)).workflow.status, (await task(id, 'a')).approval_id], ['failed', null]);
+  });
+
+  it('fails with a subtask that needs what is erased, though a person is asked about what fails', async () => {
+    const id = await startWorkflow(engine, [subtask('a'), subtask('b', 'a')], { agentId: agent, settings: asking });
+    await advance(id);
+    await finish(id, 'a');
+    await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
+    await advance(id);
+    assert.match((await read(id)).workflow.error?.message ?? '', /The result of a, which it needs, is erased/);
   });
 
   it('answers that a result is erased where it is one of those that it comes to', async () => {

@@ -66,6 +66,43 @@ export function findUsedUp(standings: readonly BudgetStanding[]): BudgetStanding
   return standings.find((standing) => shareSpent({ ...standing, max_steps: null }) >= 1);
 }
 
+/** Tokens of a model call with their cost in USD, null if the price is not known; `least` of its output make it worthwhile. */
+interface WantedCall {
+  input: number;
+  input_cost: string | null;
+  output: number;
+  output_cost: string | null;
+  least: number;
+}
+
+/** What a model call lacks in a budget without room for it, to follow a colon; undefined if calls under way alone take the room. */
+export function lackOf(
+  { max_tokens, max_cost_usd, max_steps, spent }: BudgetStanding,
+  { input, input_cost, output, output_cost, least }: WantedCall,
+): string | undefined {
+  const needed = input + least;
+  const cost =
+    input_cost === null || output_cost === null ? 0 : Number(input_cost) + (Number(output_cost) * least) / output;
+  if (max_steps !== null && spent.steps >= max_steps) return `all ${shown(max_steps)} calls are made`;
+  if (max_tokens !== null && spent.tokens + needed > max_tokens) {
+    return need(needed, 'tokens', { most: max_tokens, spent: spent.tokens });
+  }
+  if (max_cost_usd !== null && spent.cost_usd + cost > max_cost_usd) {
+    return need(cost, 'USD', { most: max_cost_usd, spent: spent.cost_usd });
+  }
+  return undefined;
+}
+
+function need(needed: number, unit: string, { most, spent }: { most: number; spent: number }): string {
+  const left = Math.max(0, most - spent);
+  return `it needs about ${shown(needed)} ${unit}, and ${shown(left)} of ${shown(most)} ${left === 1 ? 'is' : 'are'} left`;
+}
+
+/** With commas, and three digits of what is less than one. */
+function shown(amount: number): string {
+  return amount.toLocaleString('en-US', amount < 1 ? { maximumSignificantDigits: 3 } : {});
+}
+
 /** Budgets that have passed their soft limit and were not warned of yet. */
 export function passedSoftLimits(standings: readonly BudgetStanding[], warned: readonly string[]): BudgetStanding[] {
   return standings.filter(

@@ -168,6 +168,11 @@ function stopTurn({ lastOrdinal, answer }: TurnState): Decision {
 /** The error of a turn whose budget ran out before the model said anything. */
 export const NO_BUDGET = { code: OUT_OF_BUDGET, message: 'No budget is left for a model call.' };
 
+/** The same, with what the call lacked, if that is known. */
+export function noBudgetFor(lack: string | undefined): typeof NO_BUDGET {
+  return lack === undefined ? NO_BUDGET : { ...NO_BUDGET, message: `No budget is left for a model call: ${lack}.` };
+}
+
 function outcomeUnknown(calls: readonly CallState[]): Decision {
   const names = calls.map((call) => call.name).join(', ');
   const message = `Nobody knows whether the call of ${names} took effect, and the agent's on_unknown is "fail".`;

@@ -2,7 +2,7 @@
  * Holds model calls to their budgets: the commit before a call reserves its maximum, and the commit of its answer
  * settles it. Runs without a budget pay nothing for this.
  */
-import { findUsedUp, passedSoftLimits, shareSpent, withCall, type BudgetStanding } from '../../core/budget.ts';
+import { findUsedUp, lackOf, passedSoftLimits, shareSpent, withCall, type BudgetStanding } from '../../core/budget.ts';
 import { asksToGoOn, exceedBudget, standingOf, warnOfBudget } from '../../core/decision-events/budgets.ts';
 import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
 import { digestOf } from '../../core/ids.ts';
@@ -51,6 +51,8 @@ interface BudgetedDrive {
   readonly log: RunLog;
   /** Whether a budget applied at the last lookup. */
   isBudgeted: boolean;
+  /** What the last call that was refused lacked. */
+  lack?: string | undefined;
   /**
    * `reservation`: what is reserved for the step's model call, until settled. `inVain`: spent by attempts without an
    * answer.
@@ -122,8 +124,9 @@ export function reserve(
 export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer> {
   const reserved = drive.step.reservation;
   if (!reserved?.call || reserved.granted) return 'go';
+  drive.lack = undefined;
   const verdict = await checkBudgets(drive.context.db, reserved.call);
-  if (!verdict.fits) return handleRefusal(drive, verdict);
+  if (!verdict.fits) return handleRefusal(drive, reserved.call, verdict);
   const passed = passedSoftLimits(verdict.standings, drive.log.state.budget.warned);
   for (const standing of passed) warn(drive, standing);
   if (drive.log.state.budget.asked) {
@@ -135,11 +138,18 @@ export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer>
   return 'go';
 }
 
-function handleRefusal(drive: BudgetedDrive, verdict: Extract<BudgetVerdict, { fits: false }>): BudgetAnswer {
+function handleRefusal(
+  drive: BudgetedDrive,
+  call: ReservedCall,
+  verdict: Extract<BudgetVerdict, { fits: false }>,
+): BudgetAnswer {
   drive.step.reservation = null;
   if (verdict.waits) return 'later';
   const short = verdict.standings.find(({ key }) => key === verdict.short);
-  if (short) exceed(drive, short);
+  if (short) {
+    exceed(drive, short);
+    drive.lack = lackOf(short, call);
+  }
   return 'decide';
 }
 

@@ -1,4 +1,6 @@
 /** Accounts for one call: reserved before, settled after, and logged in its run. */
+import { lackOf } from '../../core/budget.ts';
+import { noBudgetFor } from '../../core/decide.ts';
 import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../core/limits.ts';
 import {
@@ -118,7 +120,6 @@ export const stateFor = ({ estimated }: TokenUsage) => (estimated ? 'estimated' 
 /** What a call has used that was not made. */
 export const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
 
-const NO_ROOM: ToolFault = { code: 'budget', message: 'No budget is left for a model call.' };
 const NO_ROOM_YET: ToolFault = {
   code: 'unavailable',
   message: 'Calls under way hold what is left of a budget.',
@@ -169,7 +170,10 @@ async function lookAtBudgets(
   };
   const verdict = await checkBudgets(db, call);
   if (verdict.fits) return verdict.output;
-  return verdict.waits ? NO_ROOM_YET : NO_ROOM;
+  if (verdict.waits) return NO_ROOM_YET;
+  const short = verdict.standings.find(({ key }) => key === verdict.short);
+  const { message } = noBudgetFor(short && lackOf(short, call));
+  return { code: 'budget', message };
 }
 
 async function settle(

@@ -152,7 +152,7 @@ async function errorOf(
   { id: runId, status, stop_reason, error }: Child,
 ): Promise<{ code: string; message: string } | undefined> {
   if (stop_reason === OUT_OF_BUDGET) {
-    const message = await whoseBudget(tx, { runId, parentId: run.id, parent: 'the run that has delegated it' });
+    const message = await whoseBudget(tx, { runId, parentId: run.id, parent: 'the run that has delegated it', error });
     return { code: OUT_OF_BUDGET, message };
   }
   if (status === 'completed') return undefined;

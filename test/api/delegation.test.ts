@@ -339,7 +339,10 @@ describe('delegation', () => {
     });
     first['lead'] = () => [delegate('poor', 'Do it once.')];
     const { output } = await ended(await start('lead', 'Of another.'));
-    assert.match(output.message, /The budget [\\"]+of the poor[\\"]+ is used up\./);
+    assert.match(
+      output.message,
+      /The budget [\\"]+of the poor[\\"]+ does not suffice\. .* it needs about [\d,]+ tokens, and 1 of 1 is left\./,
+    );
     assert.equal((await api.call('DELETE', `/v1/agents/${poor}`, { key })).status, 204);
   });
 

@@ -51,6 +51,8 @@ export interface Drive extends DriveBasis {
   governance: Governance;
   /** Whether a budget applied to the run at the last look. */
   isBudgeted: boolean;
+  /** What the last call that no budget had room for lacked. */
+  lack?: string | undefined;
   step: Step;
   /** The turn's memories of its agent. */
   memory?: TurnMemory | undefined;

@@ -1,5 +1,5 @@
 /** Begins a turn, takes waiting messages, and ends the turn: as events of the next commit. */
-import { isNextTaken, NO_BUDGET, type Decision } from '../../../core/decide.ts';
+import { isNextTaken, NO_BUDGET, noBudgetFor, type Decision } from '../../../core/decide.ts';
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import {
@@ -94,7 +94,9 @@ export function completeOpenTurn(drive: Drive, decided: Extract<Decision, { kind
 /** Fails the turn; `ordinal`: the message to show with it. Calls waiting for approval are not made. */
 export function failOpenTurn(drive: Drive, error: { code: string; message: string }, ordinal?: number): void {
   const { log } = drive;
-  const events = failTurn(log.state, error, ordinal);
+  // A driver that goes on for one that died does not know what the call lacked.
+  const told = error.code === OUT_OF_BUDGET ? noBudgetFor(drive.lack) : error;
+  const events = failTurn(log.state, told, ordinal);
   appendEvent(log, ...events);
   drive.turnEnd = 'failed';
   denyCalls(log, events);

@@ -59,7 +59,7 @@ async function errorOf(
   { status, stop_reason, error }: Ended,
 ): Promise<Problem | undefined> {
   if (stop_reason === OUT_OF_BUDGET) {
-    const child = { runId: runId ?? '', parentId: run.id, parent: 'the workflow' };
+    const child = { runId: runId ?? '', parentId: run.id, parent: 'the workflow', error };
     return { code: OUT_OF_BUDGET, message: await whoseBudget(tx, child) };
   }
   if (status === 'completed') return undefined;

@@ -235,12 +235,14 @@ for (const mode of DOMAIN_MODES) {
       });
     });
 
-    it('fail a run that cannot even begin', async () => {
+    it('fail a run that cannot even begin, and say what its first call needs and what is left', async () => {
       engine.say([END]);
       const run = await start({ max_tokens: 10 });
       await engine.finish(run);
       const { status, stop_reason, error } = await rowOf(run);
       assert.deepEqual([status, stop_reason, error?.code], ['failed', 'budget', 'budget']);
+      const why = /^No budget is left for a model call: it needs about [\d,]+ tokens, and 10 of 10 are left\.$/;
+      assert.match(error?.message ?? '', why);
       assert.equal(engine.model.requests.length, 0);
     });
 

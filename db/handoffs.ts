@@ -140,6 +140,34 @@ export async function findHandedTo(tx: Tx, threadId: string): Promise<string | u
   return row?.agent;
 }
 
+/** Where a run's conversation goes on after a handoff. */
+export interface HandedOn {
+  handoff_id: string;
+  status: HandoffStatus;
+  agent_id: string;
+  /** Null until it has begun. */
+  run_id: string | null;
+}
+
+/** Of these runs, those whose conversation was last handed to another agent, or back; with where it goes on. */
+export async function listHandedOn(tx: Tx, runIds: readonly string[]): Promise<Map<string, HandedOn>> {
+  // A handoff that was rejected before the target had a run, and went back to nobody, has moved nothing.
+  const rows = await tx.query<HandedOn & { of_run: string }>(
+    `select distinct on (of_run) of_run, handoff_id, status, agent_id, run_id from (
+       select h.source_run_id as of_run, h.id as handoff_id, h.status, coalesce(h.target_run_id, h.returned_run_id) as run_id,
+         case when h.status = 'rejected' and h.target_run_id is null then h.source_agent_id else h.target_agent_id end as agent_id
+       from handoffs h where h.source_run_id = any($1::uuid[]) and h.carried_by = 'thread' and h.status <> 'cancelled'
+         and not (h.status = 'rejected' and h.completed_at is not null and h.target_run_id is null and h.returned_run_id is null)
+       union all
+       select h.target_run_id, h.id, h.status, h.returned_run_id, h.source_agent_id
+       from handoffs h where h.target_run_id = any($1::uuid[]) and h.carried_by = 'thread' and h.status = 'rejected'
+         and (h.completed_at is null or h.returned_run_id is not null)) n
+     order by of_run, handoff_id desc`,
+    [runIds],
+  );
+  return new Map(rows.map(({ of_run, ...next }) => [of_run, next]));
+}
+
 /** Whether its source, or the target that returned it, had read content that nobody vouches for. */
 export async function isHandedUntrusted(
   tx: Tx,

@@ -6,6 +6,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { RUN_STATUSES, isTerminal, type RunStatus } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { changedAt, countRunsOf, readLastTurns, readRunsByChange } from '../../modules/runs/read-runs.ts';
+import { listHandedOn } from '../../modules/workflows/read-handoffs.ts';
 import { timeTextParam } from '../kit/validate.ts';
 import type { A2aRequest } from './request.ts';
 import { taskOf } from './task.ts';
@@ -37,6 +38,10 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
   const filter = { threadId, status, changedSince: since };
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const rows = await readRunsByChange(tx, agent.id, { ...filter, before, limit: limit + 1 });
+    const next = await listHandedOn(
+      tx,
+      rows.map(({ id }) => id),
+    );
     const tasks = [];
     let [looked, bytes] = [0, 0];
     // A large page ends before its limit.
@@ -45,7 +50,7 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
       bytes += turns.reduce((sum, turn) => sum + turn.bytes, 0);
       if (looked > 0 && bytes > LIMITS.eventsPageBytes) break;
       looked += 1;
-      const task = taskOf(row, turns);
+      const task = taskOf(row, turns, next.get(row.id));
       // What a run waits for tells working from input required.
       if (!isAny && task.status?.state !== params.status) continue;
       const history = params.historyLength ? task.history.slice(-params.historyLength) : [];

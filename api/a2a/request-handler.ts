@@ -8,6 +8,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
 import { readLastTurns, requireReadableRun } from '../../modules/runs/read-runs.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
+import { listHandedOn } from '../../modules/workflows/read-handoffs.ts';
 import { agentCard } from './agent-card.ts';
 import { listTasks } from './list-tasks.ts';
 import { pushOperations } from './push-configs.ts';
@@ -67,7 +68,8 @@ async function readTask({ context, caller, agent }: A2aRequest, runId: string, h
   const path = { run: runId, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
     const row = await requireReadableRun(tx, caller, path);
-    return taskOf(row, await readLastTurns(tx, row, LAST_TURNS));
+    const next = (await listHandedOn(tx, [row.id])).get(row.id);
+    return taskOf(row, await readLastTurns(tx, row, LAST_TURNS), next);
   });
   if (historyLength === undefined) return task;
   return { ...task, history: historyLength > 0 ? task.history.slice(-historyLength) : [] };

@@ -2,6 +2,7 @@
 import { Task, TaskState } from '@a2a-js/sdk';
 import type { RunStatus } from '../../core/events.ts';
 import { changedAt, type RunHead, type TurnRow } from '../../modules/runs/read-runs.ts';
+import type { HandedOn } from '../../modules/workflows/read-handoffs.ts';
 import { presentRun, presentTurn } from '../runs/schemas.ts';
 
 /** Final states. */
@@ -21,8 +22,8 @@ const END_STATES: Partial<Record<RunStatus, TaskState>> = {
 /** Waits for a person or client, not for time, another system or a provider. */
 const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
 
-/** `turns`: the run's last ones, in order. */
-export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
+/** `turns`: the run's last ones, in order. `next`: where its conversation goes on, if it was handed over. */
+export function taskOf(row: RunHead, turns: readonly TurnRow[], next: HandedOn | undefined): Task {
   const run = presentRun({ ...row, output: null, cut_off: null });
   const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
     ASKING.includes(type),
@@ -53,8 +54,18 @@ export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
       parts: [{ text: output?.message ?? '' }],
     })),
     history,
-    metadata: { status: run.status, usage: run.usage, last_seq: run.last_seq },
+    metadata: {
+      status: run.status,
+      usage: run.usage,
+      last_seq: run.last_seq,
+      ...(next && { handed_over: handedOver(next) }),
+    },
   });
+}
+
+/** The other agent has an endpoint of its own, where this is a task like any other. */
+function handedOver({ handoff_id, status, agent_id, run_id }: HandedOn): object {
+  return { handoff_id, status, agent_id, ...(run_id !== null && { task_id: run_id }) };
 }
 
 type Wait = NonNullable<ReturnType<typeof presentRun>['waiting_for']>;

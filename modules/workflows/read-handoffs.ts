@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { chainTo, findHandoff, listHandoffs, type ChainLink, type HandoffRow } from '../../db/handoffs.ts';
 
+export { listHandedOn, type HandedOn } from '../../db/handoffs.ts';
 export type { ChainLink, HandoffRow };
 
 /** A handoff with the chain up to and including it. */

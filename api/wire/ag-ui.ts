@@ -92,7 +92,9 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'call_edited':
       return snapshots(view, client);
     case 'call_settled':
-      return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call, client) }] : [];
+      return isTold(change.call, view)
+        ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call, client) }]
+        : [];
     case 'message_changed':
       return [tellOf(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
     case 'text_settled':
@@ -100,8 +102,9 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'said':
     case 'asked':
     case 'answered':
-    case 'ended':
       return [];
+    case 'ended':
+      return callsOf(view).some(({ state }) => state === 'unknown') ? snapshots(view, client) : [];
   }
 }
 
@@ -160,9 +163,9 @@ function callStart(view: TurnView, { id: toolCallId, step, tool }: CallPart): Ag
 
 const callEnd = ({ id: toolCallId }: CallPart): AgUiEvent => ({ type: 'TOOL_CALL_END', toolCallId });
 
-/** Unknown outcomes are only sent once somebody decides: the protocol's messages are final. */
-function isTold({ state }: CallPart): boolean {
-  return state === 'succeeded' || state === 'failed' || state === 'denied';
+/** Unknown outcomes are only sent once somebody decides, or the turn has ended: the protocol's messages are final. */
+function isTold({ state }: CallPart, { end }: TurnView): boolean {
+  return state === 'succeeded' || state === 'failed' || state === 'denied' || (state === 'unknown' && end !== null);
 }
 
 /** A result; if the client gave it, under the client's own id. */
@@ -256,7 +259,9 @@ function partsAsMessages(view: TurnView, client: AgUiClient, shown: readonly Par
     const calls = parts.filter((part) => part.kind === 'call');
     const called = parts.findIndex(({ kind }) => kind === 'call');
     const before = called < 0 ? parts.length : called;
-    const results = calls.filter(isTold).toSorted((left, right) => left.settledAt - right.settledAt);
+    const results = calls
+      .filter((call) => isTold(call, view))
+      .toSorted((left, right) => left.settledAt - right.settledAt);
     return [
       ...textsAsMessages(view, parts.slice(0, before)),
       ...(calls.length > 0 ? [{ id: callsId(view, step), role: 'assistant', toolCalls: calls.map(toolCall) }] : []),

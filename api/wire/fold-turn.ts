@@ -119,7 +119,7 @@ function callOf(view: TurnView, id: unknown): CallPart | undefined {
 
 function startCall(view: TurnView, payload: Payload): Change[] {
   const call = callOf(view, payload['tool_call_id']);
-  return call ? [{ kind: 'call_started', call }] : [];
+  return call ? [{ kind: 'call_started', call: Object.assign(call, { isBegun: true }) }] : [];
 }
 
 /** Waits for time or another system; a delegated call is being worked on. */
@@ -232,7 +232,10 @@ function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   return [...given, ...withdrawn, ...said, ...closed, { kind: 'ended' }];
 }
 
-/** Nothing takes an answer once the turn has ended: calls that wait for one are settled, so that no client offers to give it. */
+/**
+ * Nothing takes an answer once the turn has ended: calls that wait for one are settled, so that no client offers to give it. Those
+ * that a log of an older build leaves open are, too, so that no client waits for them.
+ */
 function giveUp(view: TurnView): Change[] {
   const answered = [...view.asks.values()].map((asked): Change => {
     const calls = asked.calls.flatMap((id) => callOf(view, id) ?? []);
@@ -240,17 +243,25 @@ function giveUp(view: TurnView): Change[] {
     return { kind: 'answered', ask: asked, isApproved: false, calls };
   });
   view.asks.clear();
-  const isWaiting = ({ state, isRefused, isOfClient }: CallPart) => state === 'requested' && (isRefused || isOfClient);
   const settled = callsOf(view)
-    .filter(isWaiting)
+    .filter(({ state }) => state === 'requested')
     .map((call): Change => {
-      const state = call.isRefused ? 'denied' : 'failed';
-      return { kind: 'call_settled', call: Object.assign(call, { state, error: NOT_ANSWERED, settledAt: view.seq }) };
+      return { kind: 'call_settled', call: Object.assign(call, leftOpen(call), { settledAt: view.seq }) };
     });
   return [...answered, ...settled];
 }
 
+function leftOpen({ isRefused, isOfClient, isBegun }: CallPart): Pick<CallPart, 'state' | 'error'> {
+  if (isRefused) return { state: 'denied', error: NOT_ANSWERED };
+  if (isOfClient) return { state: 'failed', error: NOT_ANSWERED };
+  return isBegun ? { state: 'unknown', error: NOT_KNOWN } : { state: 'failed', error: NOT_MADE };
+}
+
 const NOT_ANSWERED = 'The turn ended before this was answered.';
+
+const NOT_MADE = 'The turn ended before this call was made.';
+
+const NOT_KNOWN = 'The turn ended during this call: it may or may not have taken effect.';
 
 function textIn(payload: Payload, field: string): string {
   const value = payload[field];

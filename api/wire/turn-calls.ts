@@ -82,6 +82,7 @@ function newCall({ input = {}, ...named }: NewCall): CallPart {
     input,
     written: '',
     state: 'requested',
+    isBegun: false,
     isWaiting: false,
     output: null,
     error: '',

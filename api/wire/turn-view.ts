@@ -25,6 +25,8 @@ export interface CallPart {
   written: string;
   /** `writing`: not in the log yet; `withdrawn`: never will be, since its attempt is void. */
   state: 'writing' | 'withdrawn' | 'requested' | 'succeeded' | 'failed' | 'denied' | 'unknown';
+  /** An attempt has begun, or what it waits for. */
+  isBegun: boolean;
   /** It waits for time or for another system. */
   isWaiting: boolean;
   output: unknown;

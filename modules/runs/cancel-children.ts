@@ -63,14 +63,17 @@ export async function cancellation(
   { reason, events }: { reason: string | undefined; events: NewEvent[] },
 ): Promise<AppendedChange> {
   const open = { status: run.status, turnId: run.open_turn_id ?? undefined };
+  const approvals = await closeApprovals(tx, run);
+  const closed = await closeCalls(tx, run, 'cancelled');
   return {
     events: [
-      ...(await closeApprovals(tx, run)),
+      ...approvals,
+      ...closed.events,
       ...(await closeCallBatch(tx, run)),
       ...events,
       ...endAsCancelled(open, reason),
     ],
-    calls: await closeCalls(tx, run.id, 'cancelled'),
+    calls: closed.calls,
     close_waits: true,
     bump_fence: true,
     release: true,

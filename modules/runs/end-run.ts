@@ -131,13 +131,15 @@ export async function failure(
   error: { code: string; message: string },
 ): Promise<{ change: AppendedChange; cancelled: CancelledRun[] }> {
   const { events, cancelled } = await cancelChildren(tx, run, error.code);
+  const approvals = await closeApprovals(tx, run);
+  const { calls, events: closed } = await closeCalls(tx, run, 'failed');
   const failed: NewEvent[] = [
-    ...(await closeApprovals(tx, run)),
+    ...approvals,
+    ...closed,
     ...(await closeCallBatch(tx, run)),
     ...events,
     ...endAsFailed(openRun(run), error),
   ];
-  const calls = await closeCalls(tx, run.id, 'failed');
   return { change: { events: failed, calls, close_waits: true, bump_fence: true, release: true }, cancelled };
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { methods } from '@agentclientprotocol/sdk';
+import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { openAcp } from '../support/wire/acp.ts';
 import { agUiClient } from '../support/wire/ag-ui.ts';
@@ -8,10 +9,25 @@ import { waitUntil } from '../support/wait-until.ts';
 
 describe('a turn that is ended from outside', () => {
   let api: ScriptedService;
+  let silent: LocalServer;
   before(async () => {
-    api = await startScriptedService();
+    silent = await startServer(() => undefined);
+    const env = { DROVER_EGRESS_ALLOW: '127.0.0.1' };
+    api = await startScriptedService({ env });
+    for (const [name, execution] of [
+      ['note', {}],
+      ['pay', { inline: true }],
+    ] as const) {
+      const transport = { type: 'http', endpoint: `${silent.url}/${name}` };
+      const tool = { name, description: 'Is never answered.', risk_level: 'WRITE_LOW_RISK', transport, execution };
+      const { status, text } = await api.call('POST', '/v1/tools', { body: tool });
+      assert.equal(status, 201, text);
+    }
   });
-  after(() => api.close());
+  after(async () => {
+    await api.close();
+    await silent.close();
+  });
 
   const untilStreamed = async (url: string, words: string) => {
     const { body } = await fetch(url, { headers: { authorization: `Bearer ${api.key}` } });
@@ -76,6 +92,58 @@ describe('a turn that is ended from outside', () => {
       const client = open();
       await client.follow({ url: api.url, key: api.key, agent, thread: run.thread_id, run: run.run_id });
       assert.match(JSON.stringify(client.state()), /"half an answer"/, client.form);
+    }
+  });
+
+  describe('during calls of its tools', () => {
+    const interrupted = /cancelled during the call/;
+    /** What is told of a run that asked for one call, and was cancelled while it was made. */
+    const cancelledIn = async (tool: string) => {
+      const agent = await api.newAgent([tool], { autonomy_level: 3 });
+      const body = { input: { message: `call ${tool} {} | say never` } };
+      const { json: run } = await api.call('POST', `/v1/agents/${agent}/runs`, { body });
+      assert.ok(run.run_id, JSON.stringify(run));
+      await waitUntil('the call is made', () => silent.seen.some(({ path }) => path === `/${tool}`), 20_000);
+      assert.equal((await api.call('POST', `/v1/runs/${run.run_id}/cancel`, { body: {} })).status, 202);
+      return { agent, run: run.run_id, thread: run.thread_id };
+    };
+
+    for (const [how, tool] of [
+      ['a worker of calls', 'note'],
+      ['its driver', 'pay'],
+    ] as const) {
+      it(`tells in every view that the outcome of a call by ${how} is unknown, before its own end`, async () => {
+        const { agent, run, thread } = await cancelledIn(tool);
+        const { json: page } = await api.call('GET', `/v1/runs/${run}/events?limit=100`);
+        const types = page.events.map(({ type }: { type: string }) => type);
+        assert.ok(types.indexOf('tool.unknown') > types.indexOf('tool.requested'), types.join(' '));
+        assert.equal(types.filter((type: string) => type === 'turn.interrupted').length, 1);
+        assert.ok(types.indexOf('turn.interrupted') > types.indexOf('tool.unknown'), types.join(' '));
+        const streamed = await api.call('GET', `/v1/runs/${run}/stream`, { headers: { 'last-event-id': '0' } });
+        assert.match(streamed.text, /event: tool_result\ndata: .*"status":"unknown"[^]*event: done\n/);
+        const { json: log } = await api.call('GET', `/v1/runs/${run}/log?types=tool_error`);
+        assert.deepEqual([log.actions.length, log.actions[0]?.action_data.tool_name], [1, tool]);
+        const { json: past } = await api.call('GET', `/v1/threads/${thread}/ui-messages`);
+        const [part] = past.messages[1].parts.filter((each: { type: string }) => each.type === `tool-${tool}`);
+        assert.equal(part.state, 'output-error');
+        assert.match(part.errorText, interrupted);
+        for (const open of [aiClient, agUiClient]) {
+          const client = open();
+          await client.follow({ url: api.url, key: api.key, agent, thread, run });
+          assert.match(
+            JSON.stringify(client.state()),
+            interrupted,
+            `${client.form}: ${JSON.stringify(client.state())}`,
+          );
+        }
+        await waitUntil('the call has settled in its own row', async () => {
+          const { json } = await api.call('GET', `/v1/runs/${run}/turns`);
+          const turn = await api.call('GET', `/v1/runs/${run}/turns/${json.turns[0].id}`);
+          return turn.json.tool_calls[0].status === 'unknown';
+        });
+        const { json: later } = await api.call('GET', `/v1/runs/${run}/events?limit=100`);
+        assert.equal(later.events.at(-1).type, 'turn.interrupted', 'the log of an ended run is closed');
+      });
     }
   });
 

@@ -228,4 +228,17 @@ describe('A turn of which the pieces overtake the log', () => {
     assert.deepEqual(show(requested(1)), ['tool-input-available']);
     assert.deepEqual(show(answered(2, 'early')), ['text-end']);
   });
+
+  it('leaves no call at work that its log has left open: one that was begun is unknown, and another was not made', () => {
+    requested(1);
+    fold('tool.started', 1, { payload: { tool_call_id: CALL, attempt: 1 } });
+    const other = CALL.replace(/2$/, '3');
+    fold('tool.requested', 1, { payload: { tool_call_id: other, name: 'calculator', place: 1 } });
+    fold('turn.interrupted', 1, { payload: { reason: 'cancel' } });
+    const left = view.parts.map((part) => part.kind === 'call' && [part.state, part.error]);
+    assert.deepEqual(left, [
+      ['unknown', 'The turn ended during this call: it may or may not have taken effect.'],
+      ['failed', 'The turn ended before this call was made.'],
+    ]);
+  });
 });

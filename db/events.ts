@@ -90,7 +90,7 @@ const TABLES = `
   run_events e
   join runs r on r.id = e.run_id
   ${asColumns(`(e.payload->>'tool_call_id')::uuid as call,
-    case when e.payload->'tool' is not null then null when e.type in ('model.responded', 'turn.completed') then (e.payload->>'ordinal')::int
+    case when e.payload->'tool' is not null then null when e.type in ('model.responded', 'workflow.concluded', 'turn.completed') then (e.payload->>'ordinal')::int
       when e.type = 'node.completed' then (e.payload->>'answer')::int end as ordinal`)} p
   left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
   left join tool_calls k on k.id = p.call`;

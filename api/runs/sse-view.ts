@@ -45,6 +45,7 @@ export const SHOWN: readonly EventType[] = [
   'plan.started',
   'plan.completed',
   'workflow.planned',
+  'workflow.concluded',
   'task.assigned',
   'task.completed',
   'task.failed',
@@ -112,6 +113,8 @@ function viewOf(event: LoggedEvent): View {
       return { event: 'plan', data: { ...payload, status: payload['status'] ?? event.type.slice('plan.'.length) } };
     case 'workflow.planned':
       return { event: 'task', data: { status: 'pending', tasks: payload['tasks'] } };
+    case 'workflow.concluded':
+      return answer(event);
     case 'task.assigned':
       return task('in_progress', payload);
     case 'task.retried':
@@ -126,10 +129,7 @@ function viewOf(event: LoggedEvent): View {
     case 'client_tools.requested':
       return { event: 'done', data: { status: 'awaiting_tool', tool_calls: (event.calls ?? []).map(clientCall) } };
     case 'turn.completed':
-      return {
-        event: 'done',
-        data: { ...done('complete', payload), output: outputOf(event, payload) },
-      };
+      return { event: 'done', data: { ...done('complete', payload), output: outputOf(event, payload) } };
     case 'turn.failed':
       return { event: 'done', data: { ...done('failed', payload), error: payload['error'] } };
     case 'turn.interrupted':

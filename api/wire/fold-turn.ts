@@ -68,9 +68,8 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
         view.partial = { step: event.step ?? 0, text: payload['partial'] };
       return [];
     case 'node.completed':
-      // The output of a node without a model is the turn's answer if the graph ends with it.
-      if (payload['answer'] === undefined || payload['answer'] === payload['ordinal']) return [];
-      return finishStep(view, { step: event.step ?? view.finishedStep, content: event.content ?? [] });
+    case 'workflow.concluded':
+      return takeOutput(view, event, payload);
     case 'tool.requested':
       return requestCall(view, {
         id: String(payload['tool_call_id']),
@@ -111,6 +110,16 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
 function takeAnswer(view: TurnView, given: { step: number; content: readonly StoredBlock[] }): Change[] {
   const withdrawn = checkWritten(view, given);
   return [...withdrawn, ...finishStep(view, given)];
+}
+
+/** An answer that no model has given: of a workflow, or of a node if the graph ends with it. */
+function takeOutput(
+  view: TurnView,
+  { type, step, content }: LoggedEvent,
+  { answer: said, ordinal }: Payload,
+): Change[] {
+  if (type === 'node.completed' && (said === undefined || said === ordinal)) return [];
+  return finishStep(view, { step: step ?? view.finishedStep, content: content ?? [] });
 }
 
 function callOf(view: TurnView, id: unknown): CallPart | undefined {

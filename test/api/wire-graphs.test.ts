@@ -4,6 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { agUiClient } from '../support/wire/ag-ui.ts';
+import { aiClient } from '../support/wire/ai-chat.ts';
 import { inTurn } from '../support/wire/recordings.ts';
 import {
   talkOverAcp,
@@ -145,4 +147,27 @@ describe('over wire forms', function () {
       });
     });
   }
+
+  it('a workflow says its answer, and its stream does', async () => {
+    const agent = await api.newAgent([]);
+    const definition = { subtasks: [{ id: 'a', description: 'say the whole of it', dependencies: [] }] };
+    const body = { name: 'w', agent_id: agent, input: { user_query: 'What is it?' }, definition };
+    const { id } = (await api.call('POST', '/v1/workflows', { body })).json;
+    const read = async () => (await api.call('GET', `/v1/runs/${id}`)).json;
+    await waitUntil('it has ended', async () => (await read()).status === 'completed');
+    const { thread_id: thread } = await read();
+    const place = { url: api.url, key: api.key, agent, thread, run: id };
+    const { json: past } = await api.call('GET', `/v1/threads/${thread}/ui-messages`);
+    assert.deepEqual(past.messages[1].parts, [
+      { type: 'step-start' },
+      { type: 'text', text: 'the whole of it', state: 'done' },
+    ]);
+    for (const open of [aiClient, agUiClient]) {
+      const client = open();
+      await client.follow(place);
+      assert.match(JSON.stringify(client.state()), /"the whole of it"/, client.form);
+    }
+    const { text } = await api.call('GET', `/v1/runs/${id}/stream`, { headers: { 'last-event-id': '0' } });
+    assert.match(text, /event: message\ndata: \{"content":"the whole of it","done":true/);
+  });
 });

@@ -7,7 +7,7 @@ import { resultOf, type Tx } from './database.ts';
 import { asColumns, fetchRows, selectFrom } from './query-builder.ts';
 import type { EventRow } from './claim-run.ts';
 import type { BatchedCall } from './approvals.ts';
-import { edgeEvent } from './run-log.ts';
+import { edgeEvent, MOST_EVENTS_LATE } from './run-log.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   occurred_at: Date;
@@ -67,10 +67,9 @@ const ARGUMENTS = `coalesce((
           where g.run_id = e.run_id and g.commit_seq >= e.commit_seq and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
           order by g.commit_seq, g.seq limit 1) g
     order by g.commit_seq, g.seq limit 1), k.arguments)`;
-/** Reads no further than a partial answer may come after the end of its turn. */
 const PARTIAL = `
     select jsonb_build_object('step', f.step, 'text', f.payload->>'partial') from run_events f
-      where f.run_id = e.run_id and f.commit_seq > e.seq and f.commit_seq <= e.seq + 100
+      where f.run_id = e.run_id and f.commit_seq > e.seq and f.commit_seq <= e.seq + ${MOST_EVENTS_LATE}
         and f.turn_id = e.turn_id and f.type = 'model.failed' and f.payload->>'partial' is not null
       order by f.commit_seq desc, f.seq desc limit 1`;
 const COLUMNS = `

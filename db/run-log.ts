@@ -8,6 +8,9 @@ export function commitUpTo(run: string, seq: string): string {
   return `coalesce((select l.seq from run_log l where l.run_id = ${run} and l.seq >= ${seq} order by l.seq limit 1), 9223372036854775807)`;
 }
 
+/** How many events after the end of its turn what had come of an answer is written, at most. */
+export const MOST_EVENTS_LATE = 100;
+
 /**
  * A subquery for the first or last event `e` of a run that meets a condition, if any. It finds the event's commit first, by
  * index, since `order by e.commit_seq, e.seq` would read on to the next match. For kinds of events in every step that costs

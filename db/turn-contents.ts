@@ -3,7 +3,7 @@ import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 import { beginsWithHandoff, writesOfHandoff } from './handoffs.ts';
 import { asColumns } from './query-builder.ts';
-import { commitUpTo } from './run-log.ts';
+import { commitUpTo, MOST_EVENTS_LATE } from './run-log.ts';
 
 /**
  * The events of turns, each up to the start of the run's next turn; turns of older builds do not store their start. Bounds are
@@ -81,26 +81,47 @@ export async function listTurnExtents(tx: Tx, turnIds: readonly string[]): Promi
   );
 }
 
-export interface TurnAnswer {
+/** A model call of a turn: an answer, or an attempt that was broken off and is paid for. */
+export interface TurnModelCall {
   turn_id: string;
-  provider: string;
+  is_answer: boolean;
+  /** Absent for what was broken off in logs of older builds. */
+  provider?: string;
   model: string;
   usage: TokenUsage;
-  cost_usd: string | null;
+  cost_usd?: string | null;
   costs?: { input: string; output: string; cache_read: string; cache_write: string };
   long_context?: boolean;
   recorded?: boolean;
 }
 
-/** Model answers in these turns, including Drover's own calls, in order. */
-export async function listTurnAnswers(tx: Tx, turnIds: readonly string[]): Promise<TurnAnswer[]> {
-  const rows = await tx.query<{ turn_id: string; answer: Omit<TurnAnswer, 'turn_id'> }>(
-    `select e.turn_id, e.payload as answer from ${TURN_EVENTS}
-       join run_events e on ${IN_TURN}
-     where e.turn_id = u.id and e.type = 'model.responded' order by e.run_id, e.seq`,
-    [turnIds],
+const BROKEN_OFF = `(e.type in ('model.retried', 'model.failed') and e.payload->'usage' is not null)`;
+
+/** Model calls of these turns that are paid for, including Drover's own, in order. */
+export async function listTurnModelCalls(
+  tx: Tx,
+  turns: readonly { id: string; status: string }[],
+): Promise<TurnModelCall[]> {
+  const cancelled = turns.filter(({ status }) => status === 'cancelled');
+  const [within, late] = await Promise.all([
+    readModelCalls(tx, turns, `${IN_TURN} and (e.type = 'model.responded' or ${BROKEN_OFF})`),
+    cancelled.length > 0 ? readModelCalls(tx, cancelled, `${AFTER_NEXT} and ${BROKEN_OFF}`) : [],
+  ]);
+  return [...within, ...late];
+}
+
+/** Condition: event `e` came after the run's next turn had begun, no later than what had come of an answer when its turn ended. */
+const AFTER_NEXT = `e.run_id = u.run_id and e.commit_seq > u.last_commit
+  and e.commit_seq <= least(u.last_commit, 9000000000000000000) + ${MOST_EVENTS_LATE}`;
+
+async function readModelCalls(tx: Tx, turns: readonly { id: string }[], where: string): Promise<TurnModelCall[]> {
+  const rows = await tx.query<Pick<TurnModelCall, 'turn_id' | 'is_answer'> & { payload: TurnModelCall }>(
+    `select e.turn_id, e.type = 'model.responded' as is_answer, e.payload - 'partial' as payload from ${TURN_EVENTS}
+       join run_events e on ${where}
+     where e.turn_id = u.id order by e.run_id, e.seq`,
+    [turns.map(({ id }) => id)],
   );
-  return rows.map(({ turn_id, answer }) => ({ ...answer, turn_id }));
+  return rows.map(({ payload, ...call }) => ({ ...payload, ...call }));
 }
 
 export interface TurnFile {
@@ -124,7 +145,7 @@ export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise
   );
 }
 
-const PAID = `e.type = 'model.responded' and coalesce(e.payload->'recorded', 'false') <> 'true'`;
+const PAID = `(${BROKEN_OFF} or e.type = 'model.responded' and coalesce(e.payload->'recorded', 'false') <> 'true')`;
 
 const ANSWERED = `e.type = 'model.responded' and e.payload->'tool' is null`;
 
@@ -142,7 +163,7 @@ export interface SteppedTurn {
   asked: Record<string, number>;
   /** The event after which the model was asked for a last summary; null if it was not. */
   max_steps_seq: number | null;
-  /** Tokens reported by models, without cached ones and without answers that a replay took from its record. */
+  /** Tokens that are paid for, without cached ones: of answers, and of attempts that were broken off. */
   input_tokens: number;
   output_tokens: number;
   /** Files that were stored. */
@@ -208,7 +229,7 @@ export async function listSteppedTurns(
          least(u.last_commit, ${commitUpTo('u.run_id', '$3::bigint')}) as last_commit from ${TURN_EVENTS} offset 0) u
        join run_events e on ${IN_TURN}
      where e.turn_id = u.id
-       and e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored')
+       and (e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored') or ${BROKEN_OFF})
      group by e.turn_id`,
     [turnIds, within.from, within.to],
   );

@@ -16,9 +16,9 @@ import {
 } from '../../db/conversations.ts';
 import {
   findHandedTurns,
-  listTurnAnswers,
   listTurnFiles,
   listTurnMessages,
+  listTurnModelCalls,
   type TurnFile,
 } from '../../db/turn-contents.ts';
 import type { Page } from '../../db/page-bytes.ts';
@@ -98,9 +98,9 @@ async function readPage<R extends ConversationRow>(
   keyOf: (row: R) => ConversationKey,
 ): Promise<ConversationPage> {
   const turnIds = rows.map(({ id }) => id);
-  const [extents, answers, files, handed, shown] = await Promise.all([
+  const [extents, calls, files, handed, shown] = await Promise.all([
     listTurnMessages(tx, turnIds),
-    listTurnAnswers(tx, turnIds),
+    listTurnModelCalls(tx, rows),
     listTurnFiles(tx, turnIds),
     findHandedTurns(tx, turnIds),
     withPartials(tx, rows),
@@ -115,7 +115,7 @@ async function readPage<R extends ConversationRow>(
     bytes += JSON.stringify(messages).length + (row.partial?.length ?? 0);
     if (last && bytes > LIMITS.eventsPageBytes) break;
     const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);
-    conversations.push({ row, messages, files: ofTurn(files), ...spendingOf(ofTurn(answers)) });
+    conversations.push({ row, messages, files: ofTurn(files), ...spendingOf(ofTurn(calls)) });
     last = row;
   }
   const hasMore = more || rows.length > conversations.length;

@@ -1,6 +1,6 @@
 /** A turn's usage, as shown with conversations. */
 import { shownMoney, sumMoney } from '../../core/money.ts';
-import type { TurnAnswer } from '../../db/turn-contents.ts';
+import type { TurnModelCall } from '../../db/turn-contents.ts';
 import { costsOf, isLongContext } from '../../llm/prices.ts';
 
 export interface Spending {
@@ -21,7 +21,7 @@ export interface Spending {
     total_output_tokens: number;
     total_cache_creation_tokens: number;
     total_cache_read_tokens: number;
-    /** The last model that answered. */
+    /** The last model that answered; if none did, the last one whose answer was broken off. */
     model_id: string | null;
     long_context_applied: boolean;
     currency: 'USD';
@@ -29,12 +29,12 @@ export interface Spending {
 }
 
 /**
- * Sums up the answers of a turn, without those that a replay took from its record, where they were paid for. For answers of
- * older builds, costs are split by current list prices.
+ * Sums up the model calls of a turn, without answers that a replay took from its record, where they were paid for. For what was
+ * broken off, and for answers of older builds, costs are split by current list prices.
  */
-export function spendingOf(answers: readonly TurnAnswer[]): Spending {
-  const paid = answers.filter(({ recorded }) => recorded !== true);
-  const tokens = (of: (answer: TurnAnswer) => number) => paid.reduce((sum, answer) => sum + of(answer), 0);
+export function spendingOf(calls: readonly TurnModelCall[]): Spending {
+  const paid = calls.filter(({ recorded }) => recorded !== true);
+  const tokens = (of: (call: TurnModelCall) => number) => paid.reduce((sum, call) => sum + of(call), 0);
   const input = tokens(({ usage }) => usage.input);
   const output = tokens(({ usage }) => usage.output);
   const written = tokens(({ usage }) => usage.cache_write_5m + usage.cache_write_1h);
@@ -53,29 +53,30 @@ export function spendingOf(answers: readonly TurnAnswer[]): Spending {
       output_cost: cost('output'),
       cache_write_cost: cost('cache_write'),
       cache_read_cost: cost('cache_read'),
-      total_cost: shownMoney(sumMoney(paid.map(({ cost_usd }) => cost_usd))),
+      total_cost: shownMoney(sumMoney(paid.map(({ cost_usd }) => cost_usd ?? null))),
       total_input_tokens: input,
       total_output_tokens: output,
       total_cache_creation_tokens: written,
       total_cache_read_tokens: read,
-      model_id: answers.at(-1)?.model ?? null,
+      model_id: (calls.findLast(({ is_answer: isAnswer }) => isAnswer) ?? calls.at(-1))?.model ?? null,
       long_context_applied: paid.some(isLong),
       currency: 'USD',
     },
   };
 }
 
-/** As recorded when the call was paid for, whatever prices are now; derived for older logs, which lack it. */
-function isLong({ provider, model, usage, costs, long_context: long }: TurnAnswer): boolean {
-  return long ?? (costs === undefined && isLongContext(provider, model, usage));
+/** As recorded when the call was paid for, whatever prices are now; else derived. */
+function isLong({ provider, model, usage, costs, long_context: long }: TurnModelCall): boolean {
+  return long ?? (costs === undefined && provider !== undefined && isLongContext(provider, model, usage));
 }
 
-type Costs = NonNullable<TurnAnswer['costs']>;
+type Costs = NonNullable<TurnModelCall['costs']>;
 
 const FREE: Costs = { input: '0', output: '0', cache_read: '0', cache_write: '0' };
 
-function costsIn({ costs, cost_usd, provider, model, usage }: TurnAnswer): Costs | undefined {
+function costsIn({ costs, cost_usd: cost = null, provider, model, usage }: TurnModelCall): Costs | undefined {
   if (costs) return costs;
-  if (cost_usd === null) return undefined;
-  return Number(cost_usd) === 0 ? FREE : costsOf(provider, model, usage);
+  if (cost === null) return undefined;
+  if (Number(cost) === 0) return FREE;
+  return provider === undefined ? undefined : costsOf(provider, model, usage);
 }

@@ -9,7 +9,7 @@ import { listAgentTurns, listThreadTurns } from '../../db/conversations.ts';
 import {
   findHandedTurns,
   listSteppedTurns,
-  listTurnAnswers,
+  listTurnModelCalls,
   listTurnExtents,
   listTurnFiles,
   listTurnMessages,
@@ -180,7 +180,11 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'where conversations lie in their logs': (tx) => listTurnExtents(tx, [agent, middle]),
     'conversations that begin with a handoff': (tx) => findHandedTurns(tx, [agent, middle]),
     'the tasks that a workflow is shown with': (tx) => listFittingTasks(tx, middle),
-    'answers in conversations': (tx) => listTurnAnswers(tx, [agent, middle]),
+    'answers in conversations': (tx) =>
+      listTurnModelCalls(
+        tx,
+        [agent, middle].map((id) => ({ id, status: 'cancelled' })),
+      ),
     'sums of a dashboard by day': (tx) => readUsage(tx, { ...week, by: 'day' }),
     'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),
     'what Drover has asked models for itself': (tx) => readOwnUsage(tx, week),
@@ -266,7 +270,11 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   it('what lies between the ends of turns is found by an index, not looked for in all of their runs', async () => {
     const reads = {
       messages: (tx: Tx) => listTurnMessages(tx, [agent, middle]),
-      answers: (tx: Tx) => listTurnAnswers(tx, [agent, middle]),
+      answers: (tx: Tx) =>
+        listTurnModelCalls(
+          tx,
+          [agent, middle].map((id) => ({ id, status: 'cancelled' })),
+        ),
       files: (tx: Tx) => listTurnFiles(tx, [agent, middle]),
       actions: (tx: Tx) => listSteppedTurns(tx, [agent, middle]),
     };

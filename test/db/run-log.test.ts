@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { commitRun, NO_ROWS, type LoggedColumns } from '../../db/commit-run.ts';
-import { listSteppedTurns, listTurnAnswers, listTurnMessages } from '../../db/turn-contents.ts';
+import { listSteppedTurns, listTurnModelCalls, listTurnMessages } from '../../db/turn-contents.ts';
 import { lastEventSeq, listEventHeads, readEvents } from '../../db/events.ts';
 import { findCarried, findContextAt, findLastUsage, findTurnAfter, listRecordedAnswers } from '../../db/replay.ts';
 import { findFollowedRuns, findTurnStart } from '../../db/sessions.ts';
@@ -88,7 +88,10 @@ describe('The log of a run', () => {
         at,
         last: await Promise.all([lastEventSeq(tx, run, 'turn.started'), lastEventSeq(tx, run, 'tool.failed')]),
         messages: await listTurnMessages(tx, turns),
-        answers: await listTurnAnswers(tx, turns),
+        answers: await listTurnModelCalls(
+          tx,
+          turns.map((id) => ({ id, status: 'cancelled' })),
+        ),
         steps: await listSteppedTurns(tx, turns),
         shown: [await findShownTurn(tx, thread), await findShownTurn(tx, thread, turns[1])],
         recorded: await listRecordedAnswers(tx, run, { from: 1 }),

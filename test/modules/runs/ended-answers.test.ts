@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import type { RunEvent } from '../../../core/events.ts';
 import { listEvents } from '../../../db/events.ts';
+import { listSteppedTurns } from '../../../db/turn-contents.ts';
 import { listTurns, withPartials } from '../../../db/turns.ts';
+import { readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
@@ -11,6 +13,7 @@ import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { announceInterruption, interruptedTurn } from '../../../modules/runs/interrupt-turn.ts';
 import { door, openEngine, text, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import { sayToRun } from '../../support/say-to-run.ts';
 import { reservationsOfRun } from '../../support/queries/budgets.ts';
 import { storedRun, turnsOfRun } from '../../support/queries/runs.ts';
 
@@ -67,6 +70,24 @@ describe('An answer that is ended in its middle', () => {
       event.type === 'model.failed' || event.type === 'model.retried' ? [event.payload] : [],
     );
 
+  /** The conversations of the run's thread come to what its turns do. */
+  const assertToldAlike = async (run: string) => {
+    const { thread_id: threadId, workspace_id: workspaceId } = await storedRun(engine, run);
+    const caller = { workspaceId };
+    const page = { threadId, before: undefined, limit: 10 };
+    const read = await engine.context.db.withTenant(engine.tenantId, (tx) => readThreadConversations(tx, caller, page));
+    const told = read.conversations.toReversed().map(({ usage, cost }) => {
+      const kinds = [cost.input_cost, cost.output_cost, cost.cache_write_cost, cost.cache_read_cost];
+      const sum = kinds.reduce((all, kind) => Number(all) + Number(kind), 0);
+      return [usage.input_tokens, usage.output_tokens, cost.total_cost, Number(Number(sum).toFixed(9)), cost.model_id];
+    });
+    const rows = (await turnsOfRun(engine, run)).map(({ tokens_in, tokens_out, cost_usd }, turn) => {
+      const cost = Number(cost_usd);
+      return [tokens_in, tokens_out, cost, cost, told[turn]?.at(-1) ?? 'a model'];
+    });
+    assert.deepEqual(told, rows);
+  };
+
   const assertCounted = async (run: string, { attempts = 1 } = {}) => {
     const { status, tokens_in, tokens_out, cost_usd } = await storedRun(engine, run);
     assert.deepEqual([status, tokens_in], ['cancelled', attempts * PROMPT]);
@@ -80,6 +101,7 @@ describe('An answer that is ended in its middle', () => {
     assert.deepEqual(logged, Array.from({ length: attempts }).fill(PROMPT));
     assert.deepEqual(await findBudgetDrift(engine.context.db), []);
     assert.deepEqual((await rebuildProjections(engine.context.db, { check: true })).differences, []);
+    await assertToldAlike(run);
     return tokens_in + tokens_out;
   };
 
@@ -259,5 +281,44 @@ describe('An answer that is ended in its middle', () => {
     assert.equal(await second, 'dormant');
     leave();
     assert.equal((await storedRun(engine, run)).status, 'completed');
+  });
+
+  it('is paid for in the conversation of its turn where the next one had begun by the time it was counted', async () => {
+    const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5' } });
+    const usage = { input_tokens: PROMPT, output_tokens: 1 };
+    engine.say((_, n) => ({ usage, ...text(LONG), ...(n === 0 && { hang: true }) }));
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true } });
+    const heard = door();
+    const leave = engine.context.bus.watch(run, ({ kind }) => {
+      if (kind === 'delta') void heard.pass();
+    });
+    const driving = engine.drive(run);
+    await heard.reached;
+    await sayToRun(engine, run, { mode: 'queue', input: { message: 'and then' } });
+    const interruption = { reason: 'interrupt' as const, error: { code: 'interrupted', message: 'Stop.' } };
+    const ref = { tenantId: engine.tenantId, runId: run };
+    const ended = await appendToRun(engine.context, ref, (row, tx) => interruptedTurn(tx, row, interruption));
+    assert.ok(ended);
+    announceInterruption(engine.context, ended);
+    assert.equal(await driving, 'lost');
+    leave();
+    await engine.finish(run);
+    const [first, second] = await turnsOfRun(engine, run);
+    assert.deepEqual([first?.tokens_in, second?.tokens_in], [PROMPT, PROMPT]);
+    await assertToldAlike(run);
+  });
+
+  it('is paid for in conversations and in the run log where the model began it again', async () => {
+    const agent = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5', base_delay: 0 } });
+    const usage = { input_tokens: PROMPT, output_tokens: 1 };
+    const broken = { ...text(LONG), error: { type: 'api_error', midStream: true } };
+    engine.say((_, n) => ({ usage, ...(n === 0 ? broken : text('whole')) }));
+    const { run } = await engine.start(agent, 'go');
+    await engine.finish(run);
+    await assertToldAlike(run);
+    const [turn] = await turnsOfRun(engine, run);
+    const [told] = await engine.context.db.withTenant(engine.tenantId, (tx) => listSteppedTurns(tx, [turn?.id ?? '']));
+    assert.deepEqual([told?.input_tokens, told?.output_tokens], [turn?.tokens_in, turn?.tokens_out]);
+    assert.equal(turn?.tokens_in, 2 * PROMPT);
   });
 });

@@ -4,7 +4,7 @@ import type { Attachment } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readPastTurns, type PastTurn } from '../../modules/conversations/shown-turns.ts';
-import { threadIdOf } from '../../modules/sessions/converse.ts';
+import { threadIdInPath } from '../../modules/sessions/converse.ts';
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { readTurns } from './read-turns.ts';
@@ -26,7 +26,7 @@ const list = defineRoute({
   async handle({ caller, params, query: { limit, cursor: before }, context }) {
     const { tenantId } = caller;
     const { turns, next } = await context.db.withTenant(tenantId, async (tx) => {
-      const threadId = await threadIdOf(tx, caller, params.id);
+      const threadId = await threadIdInPath(tx, caller, params.id);
       return readPastTurns(tx, caller, { threadId, before, limit });
     });
     const { shown, messages } = await showTurns(context, tenantId, turns);

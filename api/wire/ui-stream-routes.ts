@@ -9,6 +9,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
 import {
   answerOnThread,
+  isErasedThread,
   readShownTurn,
   say,
   threadIdOf,
@@ -107,8 +108,8 @@ const get = defineRoute({
   threadToken: { scope: 'read' },
   tokenInQuery: true,
   summary:
-    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one, or ' +
-    'if nothing was said yet under the name. ' +
+    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one, if ' +
+    'nothing was said yet under the name, or if the thread is erased. ' +
     'Needs the scope `runs:read`, or `runs:write` on a thread on which the key has said something',
   params: z.strictObject({ id: z.string().min(1).max(200) }),
   query: z.strictObject({
@@ -125,6 +126,7 @@ const get = defineRoute({
     if (!maySee && !hasScope(caller.scopes, 'runs:write')) {
       throw forbidden('The key has neither the scope "runs:read" nor "runs:write".');
     }
+    if (await isErasedThread(context, caller, params.id)) return { status: 204 };
     const turn = await readShownTurn(context, caller, params.id);
     if (turn && !maySee) {
       await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, turn.threadId));

@@ -12,7 +12,7 @@ import type { Tx } from '../../db/database.ts';
 import { findRunRow, lockRun } from '../../db/runs.ts';
 import { readSessionState } from '../../db/sessions.ts';
 import { findShownTurn, type ShownTurn } from '../../db/shown-turns.ts';
-import { hasThread, lockThreadOrName } from '../../db/threads.ts';
+import { findThread, hasThread, lockThreadOrName } from '../../db/threads.ts';
 import { hasHandedOff } from '../../db/handoffs.ts';
 import { listAnswerable, type Answerable } from '../../db/waits.ts';
 import { findTurn } from '../../db/turns.ts';
@@ -57,7 +57,7 @@ export async function threadIdOf(
 /** The same for a path. A client's own name in the form of an id stands for a thread only once something was said on it. */
 export async function threadIdInPath(tx: Tx, caller: Caller, name: string): Promise<string> {
   const id = await threadIdOf(tx, caller, name);
-  const isNamed = !isUuid(name) || (await hasThread(tx, { id, workspaceId: caller.workspaceId }));
+  const isNamed = !isUuid(name) || (await findThread(tx, id))?.workspace_id === caller.workspaceId;
   return isNamed ? id : name.toLowerCase();
 }
 
@@ -303,6 +303,16 @@ export async function readShownTurn(context: Context, caller: Caller, name: stri
     if (await hasThread(tx, { id, workspaceId: caller.workspaceId })) return findShownTurn(tx, id);
     if (isUuid(name)) throw notFound('The thread');
     return undefined;
+  });
+}
+
+/** Whether this thread is erased, so that it has no turn to show; only for callers that may read it. */
+export async function isErasedThread(context: Context, caller: Caller, name: string): Promise<boolean> {
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const thread = await findThread(tx, await threadIdInPath(tx, caller, name));
+    if (!thread?.erased_at || thread.workspace_id !== caller.workspaceId) return false;
+    await requireReadableThread(tx, caller, thread.id);
+    return true;
   });
 }
 

@@ -234,7 +234,15 @@ describe('the messages of a thread for a page of the AI SDK', () => {
     await page.chat.sendMessage({ text: 'say a secret' });
     const thread = threadOf(page);
     await api.call('DELETE', `/v1/threads/${thread}`);
-    assert.doesNotMatch((await pageOf(thread)).text, /secret/);
+    for (const name of [thread, page.id]) {
+      const { status, json } = await pageOf(name);
+      assert.deepEqual([status, json], [200, { messages: [] }]);
+      const streamed = await api.call('GET', `/v1/threads/${encodeURIComponent(name)}/ui-stream`);
+      assert.equal(streamed.status, 204, streamed.text);
+    }
+    const { key } = await api.newTenant();
+    assert.equal((await pageOf(thread, '', key)).status, 404);
+    assert.equal((await api.call('GET', `/v1/threads/${thread}/ui-stream`, { key })).status, 404);
   });
 });
 

@@ -6,6 +6,7 @@ import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
 import { boundConnections, shareOfConnections } from '../lib/bound-connections.ts';
 import { listen } from '../lib/listen.ts';
+import { takeTurns } from '../lib/take-turns.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { createLiveSessions } from '../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
@@ -71,22 +72,27 @@ export async function serve(
   const handle = app.callback();
   const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
-  const server = createServer(limitsOf(requestTimeoutMs), (request, response) => {
-    answers.set(request.socket, response);
-    holdToTime({ request, response }, timeoutOf(request), server);
-    // A kept connection would send requests to a closing server.
-    if (closing.signal.aborted) response.shouldKeepAlive = false;
-    void handle(request, response);
-  });
+  const takeTurn = takeTurns(LIMITS.pipelinedRequests);
+  const server = createServer(limitsOf(requestTimeoutMs), (request, response) =>
+    takeTurn({ connection: request.socket, response }, () => {
+      answers.set(request.socket, response);
+      holdToTime({ request, response }, timeoutOf(request), server);
+      // A kept connection would send requests to a closing server.
+      if (closing.signal.aborted) response.shouldKeepAlive = false;
+      void handle(request, response);
+    }),
+  );
   // Those beyond would be ignored, with what they say of the body or of a proxy; `maxHeaderSize` limits them all.
   server.maxHeadersCount = 0;
   const { open, keep } = boundConnections(server, boundOf(log, options.connections));
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
-  server.on('upgrade', (request, connection, head) => {
-    const upgrade = { request, connection, head };
-    keep(connection);
-    if (!sockets.receive(upgrade, (...exchange) => void handle(...exchange))) continueUnchanged(server, upgrade);
-  });
+  server.on('upgrade', (request, connection, head) =>
+    takeTurn({ connection: request.socket }, () => {
+      const upgrade = { request, connection, head };
+      keep(connection);
+      if (!sockets.receive(upgrade, (...exchange) => void handle(...exchange))) continueUnchanged(server, upgrade);
+    }),
+  );
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
   await listen(server, { host, port }, portOfApi({ port }).named).catch(async (error: unknown) => {
     await Promise.all([counter.close(), liveStore.close()]);
@@ -190,8 +196,9 @@ async function closeServer(
   // Connections that become idle later would stay open for minutes, so they are closed repeatedly.
   const idle = setInterval(closeIdle, 50);
   const deadline = setTimeout(() => {
-    server.closeAllConnections();
     sockets.terminate();
+    // Node would leave those that wait to be upgraded.
+    for (const socket of open) socket.destroy();
   }, graceMs);
   try {
     await closed;

@@ -16,6 +16,8 @@ export const LIMITS = {
   idleConnectionSeconds: 620,
   /** Connections that the API, and a worker's port, have at once, in percent of the files and connections that a process may have open (`ulimit -n`). */
   connectionSharePercent: 50,
+  /** Requests of one connection that wait for the answers to earlier ones. */
+  pipelinedRequests: 100,
   /** A file, and all contents of a tenant's files, in bytes, where the tenant's settings do not say. */
   fileBytes: 100 * 1024 * 1024,
   tenantFileBytes: 10 * 1024 * 1024 * 1024,

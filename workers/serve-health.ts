@@ -8,6 +8,7 @@ import { boundConnections, shareOfConnections } from '../lib/bound-connections.t
 import { isLocalRequest } from '../lib/is-local-request.ts';
 import { listen } from '../lib/listen.ts';
 import { newId } from '../lib/new-id.ts';
+import { takeTurns } from '../lib/take-turns.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { readinessOf } from '../modules/platform/readiness-of.ts';
 import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
@@ -39,12 +40,15 @@ export async function serveHealth(
 ): Promise<WorkerHealth> {
   const state = { isStopping: false };
   const authenticator = createAuthenticator(context.db);
-  const server = createServer((request, response) => {
-    answer(context, { request, authenticator, ...state }).then(
-      (given) => send(response, given),
-      (error: unknown) => send(response, failure(context, request, error)),
-    );
-  });
+  const takeTurn = takeTurns(LIMITS.pipelinedRequests);
+  const server = createServer((request, response) =>
+    takeTurn({ connection: request.socket, response }, () => {
+      answer(context, { request, authenticator, ...state }).then(
+        (given) => send(response, given),
+        (error: unknown) => send(response, failure(context, request, error)),
+      );
+    }),
+  );
   const warn = limitRate((error) => context.log.warn({ err: error }, CLOSED_FOR_OTHERS));
   boundConnections(server, {
     most: connections ?? shareOfConnections(LIMITS.connectionSharePercent),

@@ -60,6 +60,15 @@ describe('A worker with a port', () => {
     await own.close();
   });
 
+  it('closes a connection on which more requests wait than may, and answers none of them', async () => {
+    const client = connect(health.port, '127.0.0.1').on('error', () => undefined);
+    client.resume();
+    client.write('GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(LIMITS.pipelinedRequests + 2));
+    await once(client, 'close');
+    assert.equal(client.bytesRead, 0);
+    assert.equal((await get('/healthz')).status, 200);
+  });
+
   it('shows its numbers elsewhere to the operator alone', async () => {
     const elsewhere = { 'x-forwarded-for': '203.0.113.7' };
     assert.equal((await get('/metrics', elsewhere)).status, 401);

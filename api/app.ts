@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { Router } from '@koa/router';
 import Koa from 'koa';
 import { z } from 'zod';
@@ -11,12 +12,14 @@ import { authenticate } from './kit/authenticate.ts';
 import { checkRequest } from './kit/check-request.ts';
 import { cors } from './kit/cors.ts';
 import { describeOnce } from './kit/openapi.ts';
+import { holdAnswer } from './kit/hold-answer.ts';
 import { observe } from './kit/observe.ts';
 import { countOpenRequests, holdOpen } from './kit/open-requests.ts';
 import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
 import type { Reply, Route } from './kit/route.ts';
 import { securityHeaders } from './kit/security-headers.ts';
+import type { Room } from './kit/shared-room.ts';
 import type { Sockets } from './kit/sockets.ts';
 import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
 import type { AppParts } from './kit/route.ts';
@@ -29,7 +32,10 @@ import { shortPath } from '../modules/problem-of.ts';
 export function createApp(
   context: Context,
   routes: readonly Route[],
-  { sockets, ...own }: Pick<AppParts, 'closing' | 'counter' | 'liveSessions' | 'bodyRoom'> & { sockets?: Sockets },
+  {
+    sockets,
+    ...own
+  }: Pick<AppParts, 'closing' | 'counter' | 'liveSessions' | 'bodyRoom' | 'answerRoom'> & { sockets?: Sockets },
 ): App {
   const parts: AppParts = {
     routes,
@@ -55,6 +61,9 @@ export function createApp(
   app.use(routeRequests(context, parts));
   return app;
 }
+
+/** Whose share of a room those of no tenant have together. */
+const NOBODY = 'nobody';
 
 /** Uses one router per form of path: a single router would try all two hundred paths at each request. */
 function routeRequests(context: Context, parts: AppParts): Middleware {
@@ -96,7 +105,8 @@ function addRoute(
     Object.assign(ctx.state, idsIn(ctx.params));
     const caller = await authenticate(ctx, route, { ...parts, ...context });
     if (caller) holdOpen(ctx, route, { caller, open: parts.open });
-    present(ctx, await route.run({ ctx, context, app: parts, caller }));
+    const reply = await route.run({ ctx, context, app: parts, caller });
+    present(ctx, reply, parts.answerRoom.of(caller?.tenantId ?? NOBODY));
   });
 }
 
@@ -107,20 +117,23 @@ function idsIn({ run, turn }: Record<string, string | undefined>): { run?: strin
   return { ...(isId(run) && { run }), ...(isId(turn) && { turn }) };
 }
 
-function present(ctx: ApiContext, reply: Reply): void {
+/** Throws 503, with nothing presented, if there is no room for the answer. */
+function present(ctx: ApiContext, reply: Reply, room: Room): void {
+  const content = contentOf(ctx, reply.body, room);
   // Without a body, Koa would send the status text.
-  if (reply.body === undefined) ctx.body = null;
+  if (content === undefined) ctx.body = null;
   ctx.status = reply.status;
   if (reply.headers) ctx.set(reply.headers);
   if (reply.replayed === true) ctx.set('Idempotent-Replayed', 'true');
-  if (reply.body === undefined) return;
-  const { body } = reply;
-  if (isStream(body) || typeof body === 'string') {
-    ctx.body = body;
-    return;
-  }
-  ctx.body = JSON.stringify(body);
-  if (reply.headers?.['content-type'] === undefined) ctx.type = 'application/json';
+  if (content === undefined) return;
+  ctx.body = content;
+  const isJson = typeof reply.body !== 'string' && content !== reply.body;
+  if (isJson && reply.headers?.['content-type'] === undefined) ctx.type = 'application/json';
+}
+
+function contentOf(ctx: ApiContext, body: unknown, room: Room): Readable | Buffer | string | undefined {
+  if (body === undefined || isStream(body) || Buffer.isBuffer(body)) return body;
+  return holdAnswer(typeof body === 'string' ? body : JSON.stringify(body), ctx.res, room);
 }
 
 /** Answers unmatched requests with a problem, too. */

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
 import { boundConnections, shareOfConnections } from '../lib/bound-connections.ts';
+import { cutOffStalled } from '../lib/cut-off-stalled.ts';
 import { listen } from '../lib/listen.ts';
 import { takeTurns } from '../lib/take-turns.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -12,9 +13,10 @@ import { createLiveSessions } from '../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
-import { createBodyRoom } from './kit/body-room.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
+import { createAnswerRoom, createBodyRoom } from './kit/shared-room.ts';
+import type { App } from './kit/state.ts';
 import { createSockets, type SocketLimits, type Sockets, type Upgrade } from './kit/sockets.ts';
 
 interface ServeOptions {
@@ -27,6 +29,10 @@ interface ServeOptions {
   connections?: number;
   /** For all bodies and messages being read together; `LIMITS.bodyBytesAtOnce` by default. */
   bodyBytesAtOnce?: number | undefined;
+  /** For all answers that have not been taken together; `LIMITS.answerBytesAtOnce` by default. */
+  answerBytesAtOnce?: number | undefined;
+  /** Time for which a client may take nothing of its answer; `LIMITS.streamStallSeconds` by default. */
+  stallMs?: number;
   /** WebSocket limits other than those of `LIMITS`. */
   sockets?: Partial<SocketLimits>;
 }
@@ -55,21 +61,14 @@ export async function serve(
   { host, port, requestTimeoutMs = LIMITS.requestSeconds * 1000, ...options }: ServeOptions,
 ): Promise<RunningApi> {
   const closing = new AbortController();
-  const { config, db, log } = context;
-  const counter = await openRateCounter({
-    ...config,
-    db,
-    onError: warnNowAndThen(log, 'requests are counted in this process alone for now'),
-  });
-  const liveStore = await openLiveStore({
-    ...config,
-    onError: warnNowAndThen(log, 'sessions are read from the database for now'),
-  });
+  const { log } = context;
+  const { counter, liveStore, closeStores } = await openStores(context);
   const liveSessions = createLiveSessions(context, liveStore);
   const bodyRoom = createBodyRoom(options.bodyBytesAtOnce);
   const sockets = createSockets({ log, bodyRoom }, closing.signal, options.sockets);
-  const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, bodyRoom, sockets });
-  const handle = app.callback();
+  const answerRoom = createAnswerRoom(options.answerBytesAtOnce);
+  const parts = { closing: closing.signal, counter, liveSessions, bodyRoom, answerRoom, sockets };
+  const handle = handlerOf(createApp(context, routes, parts), options.stallMs);
   const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
   const takeTurn = takeTurns(LIMITS.pipelinedRequests);
@@ -79,7 +78,7 @@ export async function serve(
       holdToTime({ request, response }, timeoutOf(request), server);
       // A kept connection would send requests to a closing server.
       if (closing.signal.aborted) response.shouldKeepAlive = false;
-      void handle(request, response);
+      handle(request, response);
     }),
   );
   // Those beyond would be ignored, with what they say of the body or of a proxy; `maxHeaderSize` limits them all.
@@ -90,12 +89,12 @@ export async function serve(
     takeTurn({ connection: request.socket }, () => {
       const upgrade = { request, connection, head };
       keep(connection);
-      if (!sockets.receive(upgrade, (...exchange) => void handle(...exchange))) continueUnchanged(server, upgrade);
+      if (!sockets.receive(upgrade, handle)) continueUnchanged(server, upgrade);
     }),
   );
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
   await listen(server, { host, port }, portOfApi({ port }).named).catch(async (error: unknown) => {
-    await Promise.all([counter.close(), liveStore.close()]);
+    await closeStores();
     throw error;
   });
   const address = server.address() as AddressInfo;
@@ -105,7 +104,7 @@ export async function serve(
     async close(graceMs) {
       closing.abort();
       await closeServer(server, { graceMs, sockets, open });
-      await Promise.all([counter.close(), liveStore.close()]);
+      await closeStores();
     },
   };
 }
@@ -121,6 +120,28 @@ function limitsOf(requestTimeoutMs: number): ServerOptions {
     // Who closes first must be the proxy: a request that it sends meanwhile would be lost.
     keepAliveTimeout: LIMITS.idleConnectionSeconds * 1000,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
+  };
+}
+
+async function openStores({ config, db, log }: Context) {
+  const counter = await openRateCounter({
+    ...config,
+    db,
+    onError: warnNowAndThen(log, 'requests are counted in this process alone for now'),
+  });
+  const liveStore = await openLiveStore({
+    ...config,
+    onError: warnNowAndThen(log, 'sessions are read from the database for now'),
+  });
+  return { counter, liveStore, closeStores: () => Promise.all([counter.close(), liveStore.close()]) };
+}
+
+/** Also limits the time for which a client may take nothing of its answer. */
+function handlerOf(app: App, stallMs = LIMITS.streamStallSeconds * 1000) {
+  const handle = app.callback();
+  return (request: IncomingMessage, response: ServerResponse): void => {
+    cutOffStalled(response, stallMs);
+    void handle(request, response);
   };
 }
 

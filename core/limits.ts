@@ -4,6 +4,9 @@ export const LIMITS = {
   bodyBytes: 10 * 1024 * 1024,
   bodyBytesAtOnce: 128 * 1024 * 1024,
   tenantBodySharePercent: 50,
+  /** Answers of a process that their clients have not taken yet, in bytes, and one tenant's share of that. */
+  answerBytesAtOnce: 256 * 1024 * 1024,
+  tenantAnswerSharePercent: 50,
   /** Commas, lists and objects of the JSON in a request body, and in what the server of a tool answers. */
   jsonValues: 200_000,
   /** Values of a JSON Schema, where those of an `enum` do not count, and what is slow to compile counts as more. */
@@ -280,7 +283,7 @@ export const LIMITS = {
   /** Seconds between two pings on a quiet stream, and between two looks of a process for all its open streams. */
   streamPingSeconds: 15,
   streamPollSeconds: 3,
-  /** A stream whose client takes nothing for so long is cut off. More than streamPingSeconds. */
+  /** A stream, or another answer, whose client takes nothing for so long is cut off. More than streamPingSeconds. */
   streamStallSeconds: 60,
   /** A CEL expression: its source, its tree, and a pattern of `matches` in characters. */
   celSourceChars: 4000,

@@ -5,6 +5,7 @@ import { DroverError, forbidden, unauthorized } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { limitRate } from '../jobs/backend.ts';
 import { boundConnections, shareOfConnections } from '../lib/bound-connections.ts';
+import { cutOffStalled } from '../lib/cut-off-stalled.ts';
 import { isLocalRequest } from '../lib/is-local-request.ts';
 import { listen } from '../lib/listen.ts';
 import { newId } from '../lib/new-id.ts';
@@ -43,6 +44,7 @@ export async function serveHealth(
   const takeTurn = takeTurns(LIMITS.pipelinedRequests);
   const server = createServer((request, response) =>
     takeTurn({ connection: request.socket, response }, () => {
+      cutOffStalled(response, LIMITS.streamStallSeconds * 1000);
       answer(context, { request, authenticator, ...state }).then(
         (given) => send(response, given),
         (error: unknown) => send(response, failure(context, request, error)),

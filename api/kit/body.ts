@@ -3,7 +3,7 @@ import { badRequest, DroverError, messageOf, tooLarge } from '../../core/errors.
 import { LIMITS } from '../../core/limits.ts';
 import { parseKeepingDigits } from '../../lib/json-integers.ts';
 import { holdsMoreValues } from '../../lib/json-size.ts';
-import type { BodyRoom } from './body-room.ts';
+import type { Room } from './shared-room.ts';
 import { readText } from './read-text.ts';
 import { refuseRounded } from './refuse-rounded.ts';
 import { RefusedJson } from './refused-json.ts';
@@ -18,7 +18,7 @@ const MAX_DEPTH = 256;
  */
 export async function readBody(
   ctx: ApiContext,
-  { keepsDigits, room }: { keepsDigits?: true | undefined; room: BodyRoom },
+  { keepsDigits, room }: { keepsDigits?: true | undefined; room: Room },
 ): Promise<unknown> {
   const type = ctx.request.is('json', '+json');
   // null: no body was sent.

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { BodyRoom } from './body-room.ts';
+import type { Room } from './shared-room.ts';
 
 /** No room here (IANA's registry of WebSocket close codes: "Try Again Later"). */
 const TRY_LATER = 1013;
@@ -12,7 +12,7 @@ const FRAME_BYTES = 6;
  * Counts unfinished messages against the room, with the pings and pongs between their frames: each piece of a message
  * keeps all bytes that came with it in memory. Closes the socket if there is no room.
  */
-export function holdToRoom(socket: WebSocket, connection: Duplex, room: BodyRoom): void {
+export function holdToRoom(socket: WebSocket, connection: Duplex, room: Room): void {
   let held = 0;
   let controls = 0;
   const giveBack = () => {

@@ -4,11 +4,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createUnzip } from 'node:zlib';
 import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
-import type { BodyRoom } from './body-room.ts';
+import type { Room } from './shared-room.ts';
 
 interface Bounds {
   maxBytes: number;
-  room: BodyRoom;
+  room: Room;
 }
 
 /**

@@ -13,7 +13,7 @@ import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import type { OpenCount } from './count-open.ts';
-import type { SharedRoom } from './body-room.ts';
+import type { SharedRoom } from './shared-room.ts';
 import { withIds } from './external-ids.ts';
 import { readMessage } from './json-rpc-body.ts';
 import { withMetadata } from './metadata-filter.ts';
@@ -42,7 +42,7 @@ export interface OtherContent {
 
 export interface Reply {
   status: number;
-  /** JSON, text, or a stream; nothing for 204. */
+  /** JSON, text, a stream, or bytes that many answers share; nothing for 204. */
   body?: unknown;
   headers?: Record<string, string>;
   /** Whether it repeats the answer to an earlier request with this Idempotency-Key (`idempotently`). */
@@ -136,13 +136,15 @@ export interface AppParts {
   /** All routes. */
   routes: readonly Route[];
   /** Their OpenAPI document, as JSON. */
-  description: () => string;
+  description: () => Buffer;
   authenticator: Authenticator;
   /** For the requests of tenants, keys, users and sessions. */
   counter: RateCounter;
   liveSessions: LiveSessions;
   /** For bodies being read. */
   bodyRoom: SharedRoom;
+  /** For answers that have not been taken. */
+  answerRoom: SharedRoom;
   /** Counts requests that stay open, by tenant. */
   open: OpenCount;
   /** The queues to show. */

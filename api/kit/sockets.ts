@@ -5,7 +5,7 @@ import { WebSocketServer, type WebSocket } from 'ws';
 import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import type { SharedRoom } from './body-room.ts';
+import type { SharedRoom } from './shared-room.ts';
 import { countOpen } from './count-open.ts';
 import { holdToRoom } from './hold-to-room.ts';
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts';

@@ -1,0 +1,110 @@
+/** Clients that do not read their answers. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { z } from 'zod';
+import { defineRoute } from '../../api/kit/route.ts';
+import { serve, type RunningApi } from '../../api/serve.ts';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const MB = 1024 * 1024;
+/** More than the buffers of both ends hold. */
+const LARGE = 'x'.repeat(9 * MB);
+const SMALL = 'x'.repeat(10_000);
+
+describe('Answers that are not read', () => {
+  let api: TestApi;
+  let theirs: string;
+  let server: RunningApi | undefined;
+  const opened: Socket[] = [];
+
+  const answering = (path: string, access: 'any-key' | 'open', text: string) =>
+    defineRoute({
+      method: 'get',
+      path,
+      access,
+      summary: 'Answers',
+      responses: { 200: z.strictObject({ text: z.string() }) },
+      handle: () => Promise.resolve({ status: 200, body: { text } }),
+    });
+  const routes = [
+    answering('/large', 'any-key', LARGE),
+    answering('/small', 'any-key', SMALL),
+    answering('/open', 'open', LARGE),
+  ];
+
+  before(async () => {
+    api = await startTestApi();
+    theirs = (await api.newTenant()).key;
+  });
+  after(() => api.close());
+  afterEach(async () => {
+    for (const client of opened.splice(0)) client.destroy();
+    await server?.close(0);
+    server = undefined;
+  });
+
+  const start = async (limits: { answerBytesAtOnce?: number; stallMs?: number }): Promise<RunningApi> =>
+    (server = await serve(api.context, routes, { host: '127.0.0.1', port: 0, ...limits }));
+  const get = async ({ url }: RunningApi, path: string, key = api.key) => {
+    const answer = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+    return { status: answer.status, text: await answer.text(), retryAfter: answer.headers.get('retry-after') };
+  };
+  /** A client that has been sent the beginning of an answer, and reads no more. */
+  const ask = async ({ port }: RunningApi, path: string, key = api.key) => {
+    const client = connect(port, '127.0.0.1').on('error', () => undefined);
+    opened.push(client);
+    client.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+    await once(client, 'readable');
+    return client;
+  };
+
+  it('are cut off once their client takes nothing for some time', async () => {
+    const client = await ask(await start({ stallMs: 200 }), '/large');
+    await waitUntil('the request is over', () => api.log.some(({ route }) => route === '/large'));
+    const closed = once(client, 'close');
+    client.resume();
+    await closed;
+    assert.ok(client.bytesRead < LARGE.length);
+  });
+
+  it('leave room for those of other tenants, and for small ones', async () => {
+    const room = await start({ answerBytesAtOnce: 40 * MB });
+    const [first, second] = [await ask(room, '/large'), await ask(room, '/large')];
+    const refused = await get(room, '/large');
+    assert.deepEqual([refused.status, refused.retryAfter], [503, '2']);
+    assert.equal(JSON.parse(refused.text).code, 'unavailable');
+    assert.equal((await get(room, '/small')).status, 200);
+    assert.equal((await get(room, '/large', theirs)).status, 200);
+    first.destroy();
+    await waitUntil('there is room again', async () => (await get(room, '/large')).status === 200);
+    second.resume();
+    await waitUntil('it has all of its answer', () => second.bytesRead > LARGE.length);
+  });
+
+  it('to clients without a key leave room for those to tenants', async () => {
+    const room = await start({ answerBytesAtOnce: 40 * MB });
+    await ask(room, '/open');
+    await ask(room, '/open');
+    assert.equal((await get(room, '/open')).status, 503);
+    assert.equal((await get(room, '/large')).status, 200);
+  });
+
+  it('give their room back however they end', async () => {
+    const room = await start({ answerBytesAtOnce: 40 * MB, stallMs: 60_000 });
+    for (let time = 0; time < 4; time += 1) {
+      assert.equal((await get(room, '/large')).text.length > LARGE.length, true);
+      const { status } = await fetch(`${room.url}/large`, { method: 'HEAD', headers: bearing(api.key) });
+      assert.equal(status, 200);
+    }
+    const clients = [await ask(room, '/large'), await ask(room, '/large')];
+    for (const client of clients) client.destroy();
+    await waitUntil('both have left', async () => {
+      const both = await Promise.all([get(room, '/large'), get(room, '/large')]);
+      return both.every(({ status }) => status === 200);
+    });
+  });
+});
+
+const bearing = (key: string) => ({ authorization: `Bearer ${key}` });

@@ -104,7 +104,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'answered':
       return [];
     case 'ended':
-      return callsOf(view).some(({ state }) => state === 'unknown') ? snapshots(view, client) : [];
+      return callsOf(view).some(isInDoubt) ? snapshots(view, client) : [];
   }
 }
 
@@ -164,9 +164,13 @@ function callStart(view: TurnView, { id: toolCallId, step, tool }: CallPart): Ag
 const callEnd = ({ id: toolCallId }: CallPart): AgUiEvent => ({ type: 'TOOL_CALL_END', toolCallId });
 
 /** Unknown outcomes are only sent once somebody decides, or the turn has ended: the protocol's messages are final. */
-function isTold({ state }: CallPart, { end }: TurnView): boolean {
-  return state === 'succeeded' || state === 'failed' || state === 'denied' || (state === 'unknown' && end !== null);
+function isTold(call: CallPart, { end }: TurnView): boolean {
+  const { state } = call;
+  if (state === 'unknown') return end !== null || !isInDoubt(call);
+  return state === 'succeeded' || state === 'failed' || state === 'denied';
 }
+
+const isInDoubt = ({ state, isResolved }: CallPart) => state === 'unknown' && !isResolved;
 
 /** A result; if the client gave it, under the client's own id. */
 function resultOf({ id, state, output, error }: CallPart, { messages }: AgUiClient) {

@@ -141,7 +141,8 @@ function letWait(view: TurnView, payload: Payload): Change[] {
 function settleCall(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   const call = callOf(view, payload['tool_call_id']);
   if (!call) return [];
-  const named = event.type === 'tool.resolved' ? payload['outcome'] : event.type.slice('tool.'.length);
+  call.isResolved = event.type === 'tool.resolved';
+  const named = call.isResolved ? payload['outcome'] : event.type.slice('tool.'.length);
   call.state = named === 'succeeded' || named === 'denied' || named === 'unknown' ? named : 'failed';
   const { output = null, is_left_out: isLeftOut = false, output_bytes: bytes } = event.call ?? {};
   const reference = { output_ref: `/v1/tool-calls/${call.id}/output`, output_bytes: bytes };

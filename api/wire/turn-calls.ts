@@ -83,6 +83,7 @@ function newCall({ input = {}, ...named }: NewCall): CallPart {
     written: '',
     state: 'requested',
     isBegun: false,
+    isResolved: false,
     isWaiting: false,
     output: null,
     error: '',

@@ -27,6 +27,8 @@ export interface CallPart {
   state: 'writing' | 'withdrawn' | 'requested' | 'succeeded' | 'failed' | 'denied' | 'unknown';
   /** An attempt has begun, or what it waits for. */
   isBegun: boolean;
+  /** Somebody, or a late result, has said what became of it, if only that nobody will know. */
+  isResolved: boolean;
   /** It waits for time or for another system. */
   isWaiting: boolean;
   output: unknown;

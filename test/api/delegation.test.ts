@@ -319,7 +319,7 @@ describe('delegation', () => {
   it('holds children to the tokens that their parent gives them, and to those that it has itself', async () => {
     first['lead'] = () => [delegate('north', 'Do it once.', { max_cost_tokens: 5 })];
     const { output } = await ended(await start('lead', 'Cheap.'));
-    assert.match(output.message, /tokens of the task are used up/);
+    assert.match(output.message, /tokens of the task do not suffice/);
     first['lead'] = () => [delegate('north', 'Do it once.')];
     const run = await ended(await start('lead', 'Cheap again.', { budget: { max_tokens: 5000 } }));
     const spent = [run, ...(await tree(run.run_id)).children].reduce(

@@ -3,12 +3,13 @@ import { callsOf, type TurnView } from './turn-view.ts';
 
 /**
  * Pauses the view when the run waits and no call is under way, so that all questions have been asked. Events that need
- * nobody, such as a timer's end, do not move `pausedAt`.
+ * nobody, such as a timer's end, do not move `pausedAt`. A turn that asks nothing any more does not wait: its calls may have been
+ * settled by the cancellation of its run.
  */
 export function notePause(view: TurnView, event: LoggedEvent): void {
   const isAnswer = ANSWERS.has(event.type);
   view.isAnswered ||= isAnswer;
-  if (isAnswer || event.type === 'run.status_changed') view.isPaused = false;
+  if (isAnswer || event.type === 'run.status_changed' || view.asks.size === 0) view.isPaused = false;
   const mayPause = PAUSES.has(event.type) && view.runStatus.startsWith('awaiting_');
   if (!mayPause || view.isPaused || view.asks.size === 0 || isWorking(view)) return;
   view.isPaused = true;

@@ -241,4 +241,13 @@ describe('A turn of which the pieces overtake the log', () => {
       ['failed', 'The turn ended before this call was made.'],
     ]);
   });
+
+  it('waits no more once what it has asked is settled by the end of its run', () => {
+    requested(1);
+    fold('input.requested', 1, { payload: { tool_call_id: CALL, type: 'user', question: 'Really?' } });
+    fold('run.status_changed', 1, { payload: { from: 'executing', to: 'awaiting_human' } });
+    assert.ok(view.isPaused);
+    fold('tool.failed', 1, { payload: { tool_call_id: CALL, error: { code: 'cancelled', message: 'Cancelled.' } } });
+    assert.ok(!view.isPaused, 'a stream that begins here goes on to the end of the turn');
+  });
 });

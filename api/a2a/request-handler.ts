@@ -68,8 +68,8 @@ async function readTask({ context, caller, agent }: A2aRequest, runId: string, h
   const path = { run: runId, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
     const row = await requireReadableRun(tx, caller, path);
-    const next = (await listHandedOn(tx, [row.id])).get(row.id);
-    return taskOf(row, await readLastTurns(tx, row, LAST_TURNS), next);
+    const [turns, next] = await Promise.all([readLastTurns(tx, row, LAST_TURNS), listHandedOn(tx, [row.id])]);
+    return taskOf(row, turns, next.get(row.id));
   });
   if (historyLength === undefined) return task;
   return { ...task, history: historyLength > 0 ? task.history.slice(-historyLength) : [] };

@@ -30,7 +30,11 @@ export function payForEmbeddings(context: PayingContext): PayForEmbeddings {
       await end({ state, tokensIn: usage.input, tokensOut: 0, cost, usage, ...(errorCode && { errorCode }) });
       countSpending(context, spent);
     };
-    const fits = await hasRoom(context, call);
+    const fits = await hasRoom(context, call).catch(async (error: unknown) => {
+      // Nothing is sent. If this cannot be said either, the lease settles it.
+      await end({ state: 'released', ...NOTHING }).catch(() => undefined);
+      throw error;
+    });
     if (!fits || request.signal.aborted) {
       await end({ state: 'released', ...NOTHING, errorCode: fits ? 'aborted' : 'budget' });
       request.signal.throwIfAborted();

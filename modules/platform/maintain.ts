@@ -45,14 +45,12 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
   switch (act) {
     case 'sweep-outbox':
       return { sent: await context.outbox.sweep(SWEEP_AFTER_MS) };
-    case 'reconcile': {
-      const quietMs = Math.min(SWEEP_AFTER_MS, context.config.leaseMs);
-      const sent = await reconcile(context, quietMs);
-      return { ...sent, dropped: await dropPassedParents(context, quietMs) };
-    }
+    case 'reconcile':
+      return reconcileQuiet(context);
     case 'expire-approvals':
+      return { expired: await expireApprovals(context) };
     case 'expire-answered':
-      return { expired: await (act === 'expire-approvals' ? expireApprovals : expireAnswered)(context) };
+      return { expired: await expireAnswered(context) };
     case 'send-webhooks':
       return { sent: await dispatchWebhooks(context) };
     case 'title-threads':
@@ -100,6 +98,12 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'make-partitions':
       return keepTables(context);
   }
+}
+
+async function reconcileQuiet(context: Context): Promise<Record<string, number>> {
+  const quietMs = Math.min(SWEEP_AFTER_MS, context.config.leaseMs);
+  const sent = await reconcile(context, quietMs);
+  return { ...sent, dropped: await dropPassedParents(context, quietMs) };
 }
 
 async function renewAllPriorities({ queues }: Context): Promise<number> {

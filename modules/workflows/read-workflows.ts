@@ -41,12 +41,14 @@ export async function readWaiting(
   tx: Tx,
   { workflow, tasks }: { workflow: WorkflowRow; tasks: readonly TaskRow[] },
 ): Promise<Waiting> {
-  return { own: await findRun(tx, workflow.id), ...(await readTaskWaits(tx, tasks)) };
+  const [own, waits] = await Promise.all([findRun(tx, workflow.id), readTaskWaits(tx, tasks)]);
+  return { own, ...waits };
 }
 
 /** What these tasks wait for. */
 export async function readTaskWaits(tx: Tx, tasks: readonly TaskRow[]): Promise<Omit<Waiting, 'own'>> {
-  return { children: await readWaitingChildren(tx, tasks), reasons: await readPendingReasons(tx, tasks) };
+  const [children, reasons] = await Promise.all([readWaitingChildren(tx, tasks), readPendingReasons(tx, tasks)]);
+  return { children, reasons };
 }
 
 /** Children that wait for something, by the open task they work on. */

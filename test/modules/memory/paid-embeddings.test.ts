@@ -11,6 +11,7 @@ import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { embedFragments } from '../../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
 import { readUsageOfMemory } from '../../../modules/memory/read-reports.ts';
+import { payForEmbeddings } from '../../../modules/model-calls/pay-for-embeddings.ts';
 import { recall } from '../../../modules/memory/recall.ts';
 import { searchSpace } from '../../../modules/memory/search-space.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
@@ -214,6 +215,23 @@ describe('Embeddings of a provider', () => {
     const [call] = await calls();
     assert.deepEqual([call?.state, call?.reserved, call?.error_code], ['estimated', 'estimated', 'aborted']);
     assert.ok(call?.tokens_in === call?.tokens && (call?.tokens ?? 0) > 0);
+  });
+
+  it('are given back at once, and not asked for, where nobody can say whether a budget has room for them', async () => {
+    await limit({ max_tokens: 100_000 });
+    const { db } = engine.context;
+    const gone = Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    const pay = payForEmbeddings({ ...engine.context, db: { ...db, call: () => Promise.reject(gone) } });
+    let sent = 0;
+    const send = async () => {
+      sent += 1;
+      return { model: undefined, tokens: undefined };
+    };
+    const request = { provider: 'openai', model: 'text-embedding-3-small', tokens: 6, signal };
+    await assert.rejects(pay({ ...owner(), purpose: 'recall_embeddings' }, request, send), gone);
+    assert.equal(sent, 0);
+    assert.deepEqual(await states(), [['recall_embeddings', 'released', 'released']]);
+    await removeBudgets(engine);
   });
 
   it('cost nothing where the provider refuses them', async () => {

@@ -72,15 +72,17 @@ export async function serve(
   const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
   const takeTurn = takeTurns(LIMITS.pipelinedRequests);
-  const server = createServer(limitsOf(requestTimeoutMs), (request, response) =>
+  const server = createServer(limitsOf(requestTimeoutMs), (request, response) => {
+    // More parts wait for the end of a streamed one than Node takes for sound: it would warn of a leak with each.
+    response.setMaxListeners(0);
     takeTurn({ connection: request.socket, response }, () => {
       answers.set(request.socket, response);
       holdToTime({ request, response }, timeoutOf(request), server);
       // A kept connection would send requests to a closing server.
       if (closing.signal.aborted) response.shouldKeepAlive = false;
       handle(request, response);
-    }),
-  );
+    });
+  });
   // Those beyond would be ignored, with what they say of the body or of a proxy; `maxHeaderSize` limits them all.
   server.maxHeadersCount = 0;
   const { open, keep } = boundConnections(server, boundOf(log, options.connections));

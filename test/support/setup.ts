@@ -9,6 +9,12 @@ const END_MS = 30_000;
 setFlagsFromString(TEST_FLAGS);
 deriveKeysOnce();
 
+/** What Node takes for leaks: operators would see these warnings with each request. */
+const leaks: Error[] = [];
+process.on('warning', (warning) => {
+  if (warning.name === 'MaxListenersExceededWarning') leaks.push(warning);
+});
+
 /** Mocha calls it once, before everything else (.mocharc.json, `require`). */
 export function mochaGlobalSetup(): void {
   console.log(describeModes({ contract: MODES, domain: DOMAIN_MODE }));
@@ -17,6 +23,7 @@ export function mochaGlobalSetup(): void {
 /** Mocha calls it once, after all tests. A file without a single test does not come here: `fail-zero` fails it. */
 export const mochaHooks = {
   afterAll(this: { test: { parent: RanSuite } }): void {
+    if (leaks.length > 0) throw new Error(`Node has warned of ${leaks.length} leaks`, { cause: leaks[0] });
     const files = unrunFiles(process.argv.slice(2), this.test.parent);
     if (files.length === 0) return;
     throw new Error(`None of the tests that were asked for has run: ${files.join(', ')}. Services may be missing.`);

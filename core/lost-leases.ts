@@ -14,6 +14,13 @@ export function isPerilous({ lost_leases: lost = 0 }: { lost_leases?: number | u
 }
 
 /**
+ * Whether not even those processes have survived that were only to fail it: they die of loading it. So it has to fail unread.
+ */
+export function isDeadlyToLoad({ lost_leases: lost = 0 }: { lost_leases?: number | undefined }): boolean {
+  return lost >= LIMITS.lostLeases + LIMITS.suspectLeases;
+}
+
+/**
  * Whether events bring their run further, so that it is at another place. Model calls of Drover's own (verdicts, summaries, plans)
  * do not: whoever repeats one after a death logs it anew.
  */

@@ -6,6 +6,7 @@ import { decide, isNextTaken, type Decision } from '../../core/decide.ts';
 import { completeCallBatch } from '../../core/decision-events/call-batches.ts';
 import { awaitPeople, changeStatus } from '../../core/decision-events/turns.ts';
 import { isTerminal, UnknownEventError } from '../../core/events.ts';
+import { isDeadlyToLoad, LEASES_LOST } from '../../core/lost-leases.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
@@ -30,6 +31,7 @@ import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf, type CachedRun } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
+import { failRun } from './end-run.ts';
 import { holdRun } from './driver/hold-run.ts';
 import { openDrive } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
@@ -114,6 +116,10 @@ async function driveClaimed(
   if (claimed.run.kind === 'workflow') {
     await giveBack(context, held, { queue: SUBTASKS.name });
     return { end: 'yielded' };
+  }
+  if (isDeadlyToLoad(claimed.run)) {
+    await failRun(context, job, LEASES_LOST);
+    return { end: 'lost' };
   }
   let drive: Drive | undefined;
   const isCreated = () => !from?.initialCommit || drive?.uncommitted.initialCommit === null;

@@ -79,6 +79,34 @@ describe('A run over which its processes die, one after the other,', () => {
     assert.deepEqual(reflections(await engine.log(run)), [true]);
   });
 
+  const dyingOfLoading = ({ context, kill }: ReturnType<typeof openProcess>): Context => {
+    const load = () => {
+      kill();
+      return Promise.reject(new Error('the process was killed'));
+    };
+    return { ...context, definitions: { ...context.definitions, load } };
+  };
+
+  it('fails unread once none of them has survived to read it', async () => {
+    engine.say(() => text('Vienna'));
+    const { run } = await engine.start(await engine.agent(), 'Name the capital.');
+    await lose(run, LIMITS.lostLeases + LIMITS.suspectLeases, dyingOfLoading);
+    const { context } = openProcess(engine.context);
+    await engine.drive(run, { ...context, definitions: dyingOfLoading({ context, kill: assert.fail }).definitions });
+    assert.deepEqual(await storedRun(engine, run).then(({ status, error }) => [status, error?.code]), [
+      'failed',
+      'leases_lost',
+    ]);
+  });
+
+  it('is answered by the first that survives reading it, before that', async () => {
+    engine.say(() => text('Vienna'));
+    const { run } = await engine.start(await engine.agent(), 'Name the capital.');
+    await lose(run, LIMITS.lostLeases - 1, dyingOfLoading);
+    await engine.finish(run);
+    assert.equal(await statusOfRun(engine, run), 'completed');
+  });
+
   /** A run whose answer is committed, and of whose calls none was made, since the process was to stop. */
   async function leaveCalls(agent: string, requested: (request: AnthropicRequest) => Parameters<typeof use>) {
     engine.say((request, n) => (n === 0 ? use(...requested(request)) : text('done')));

@@ -178,15 +178,15 @@ const again = defineRoute({
   path: '/v1/webhooks/:id/deliveries/:delivery/redeliver',
   access: 'admin',
   summary: 'Deliver once more, with the same webhook-id',
+  idempotent: true,
   params: z.strictObject({ id: idParam, delivery: idParam }),
   body: z.strictObject({}),
   responses: { 202: delivery },
-  async handle({ caller, params, context }) {
-    const row = await context.db.withTenant(caller.tenantId, (tx) =>
-      deliverAgain(tx, caller, { webhookId: params.id, id: params.delivery }),
-    );
-    return { status: 202, body: presentDelivery(row) };
-  },
+  handle: ({ caller, params, context, idempotency }) =>
+    idempotently(context, idempotency, async (tx) => {
+      const row = await deliverAgain(tx, caller, { webhookId: params.id, id: params.delivery });
+      return { status: 202, body: presentDelivery(row) };
+    }),
 });
 
 export const WEBHOOK_ROUTES: readonly Route[] = [create, list, get, change, remove, deliveries, again];

@@ -7,9 +7,10 @@ import {
   revertConsolidation,
   type ConsolidationRow,
 } from '../../modules/memory/consolidate-memory.ts';
-import { consolidateShortTerm } from '../../modules/memory/consolidate-short-term.ts';
+import { prepareConsolidation } from '../../modules/memory/consolidate-short-term.ts';
 import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
+import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
@@ -43,11 +44,12 @@ function present(row: ConsolidationRow): z.input<typeof consolidation> {
   };
 }
 
-const consolidate = defineRoute({
+const consolidateNow = defineRoute({
   method: 'post',
   path: '/v1/agents/:id/memory/consolidate',
   access: 'memory:write',
   summary: 'Consolidate the short term of an agent’s memory now',
+  idempotent: true,
   params: ofAgent,
   body: z.strictObject({
     strategy: z.enum(CONSOLIDATION_STRATEGIES).default('hybrid'),
@@ -66,8 +68,11 @@ const consolidate = defineRoute({
       consolidation_id: z.uuid().nullable().describe('For reverting it; null where nothing was to be done.'),
     }),
   },
-  async handle({ caller, params: { id: agentId }, body, context }) {
+  async handle({ caller, params: { id: agentId }, body, context, idempotency }) {
     const { tenantId, workspaceId, keyId } = caller;
+    // Models shorten entries before the transaction; for a repeated request none is asked again.
+    const earlier = await recallAnswer(context, idempotency);
+    if (earlier) return earlier;
     const { definition } = await context.db.withTenant(tenantId, (tx) => requireAgent(tx, caller, agentId));
     const by = {
       strategy: body.strategy,
@@ -76,9 +81,13 @@ const consolidate = defineRoute({
       keyId,
     };
     const asked = { tenantId, workspaceId, agentId, definition, ...by };
-    const { id, ...counts } = await consolidateShortTerm(context, asked, new AbortController().signal);
-    embedSoon(context, { tenantId: caller.tenantId, agentId });
-    return { status: 200, body: { ...counts, consolidation_id: id } };
+    const consolidate = await prepareConsolidation(context, asked, new AbortController().signal);
+    const answer = await idempotently(context, idempotency, async (tx) => {
+      const { id, ...counts } = await consolidate(tx);
+      return { status: 200, body: { ...counts, consolidation_id: id } };
+    });
+    embedSoon(context, { tenantId, agentId });
+    return answer;
   },
 });
 
@@ -115,4 +124,4 @@ const revert = defineRoute({
   },
 });
 
-export const CONSOLIDATION_ROUTES: readonly Route[] = [consolidate, list, revert];
+export const CONSOLIDATION_ROUTES: readonly Route[] = [consolidateNow, list, revert];

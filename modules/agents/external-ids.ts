@@ -8,7 +8,7 @@ import type { Tx } from '../../db/database.ts';
 import { findByExternalId, lockExternalId, setExternalId } from '../../db/external-ids.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { createAgent, hashAgent } from './create-agent.ts';
-import { loosenByExternalId } from './loosened-names.ts';
+import { loosenByExternalId, loosenByHeir } from './loosened-names.ts';
 import { updateAgent, type AgentPatch } from './update-agent.ts';
 
 /** The id of the workspace's agent with this external id. Throws 404. */
@@ -24,7 +24,7 @@ export async function createNamedAgent(
   caller: Caller,
   { definition, externalId }: { definition: AgentDefinition; externalId: string | undefined },
 ): Promise<AgentRow> {
-  if (externalId !== undefined) await checkFree(tx, caller, { externalId });
+  if (externalId !== undefined) await makeFree(tx, caller, { externalId, definition });
   const agent = await createAgent(tx, caller, definition);
   if (externalId === undefined) return agent;
   await setExternalId(tx, 'agents', { id: agent.id, externalId });
@@ -37,12 +37,13 @@ export async function renameAgent(
   caller: Caller,
   { id, externalId }: { id: string; externalId: string | null },
 ): Promise<void> {
-  if (externalId !== null) await checkFree(tx, caller, { externalId, id });
+  if (externalId !== null) await lockExternalId(tx, caller.workspaceId, externalId);
   const agent = await lockAgent(tx, id, caller.workspaceId);
   if (!agent) throw notFound('This agent');
-  const previous = agent.external_id;
+  const { external_id: previous, definition } = agent;
   if (previous === externalId) return;
-  const loosened = loosenByExternalId(caller, agent.definition, { from: previous, to: externalId });
+  if (externalId !== null) await makeFree(tx, caller, { externalId, definition });
+  const loosened = loosenByExternalId(caller, definition, { from: previous, to: externalId });
   await setExternalId(tx, 'agents', { id, externalId });
   await recordAudit(tx, caller, {
     action: 'agent.updated',
@@ -60,23 +61,45 @@ export async function putAgent(
   caller: Caller,
   { definition, externalId }: { definition: AgentDefinition; externalId: string },
 ): Promise<{ agent: AgentRow; isNew: boolean }> {
-  await lockExternalId(tx, caller.workspaceId, externalId);
-  const id = await findByExternalId(tx, 'agents', { workspaceId: caller.workspaceId, externalId });
-  if (id === undefined) return { agent: await createNamedAgent(tx, caller, { definition, externalId }), isNew: true };
-  const current = await lockAgent(tx, id, caller.workspaceId);
-  if (!current) throw notFound('This agent');
+  const current = await findHolder(tx, caller, externalId);
+  if (!current || current.status === 'deprecated') {
+    return { agent: await createNamedAgent(tx, caller, { definition, externalId }), isNew: true };
+  }
   const isCurrentVersion = (definition.version ?? current.current_version) === current.current_version;
   const isSame = isCurrentVersion && hashAgent(definition) === current.content_hash;
-  if (isSame && current.status !== 'deprecated') return { agent: current, isNew: false };
+  if (isSame) return { agent: current, isNew: false };
   const { version: _version, ...before } = current.definition;
   const absent = Object.fromEntries(Object.keys(before).map((field) => [field, null])) as AgentPatch;
-  return { agent: await updateAgent(tx, caller, { id, patch: { ...absent, ...definition } }), isNew: false };
+  return {
+    agent: await updateAgent(tx, caller, { id: current.id, patch: { ...absent, ...definition } }),
+    isNew: false,
+  };
 }
 
-async function checkFree(tx: Tx, { workspaceId }: Caller, wanted: { externalId: string; id?: string }): Promise<void> {
-  const { externalId } = wanted;
+/** Takes the id from a deprecated agent, which begins nothing any more under it. Throws 409 if another one has it, 403. */
+async function makeFree(
+  tx: Tx,
+  caller: Caller,
+  { externalId, definition }: { externalId: string; definition: AgentDefinition },
+): Promise<void> {
+  const holder = await findHolder(tx, caller, externalId);
+  if (!holder) return;
+  const { id } = holder;
+  if (holder.status !== 'deprecated') {
+    throw conflict(`There is already an agent with the external_id "${externalId}".`, { agent_id: id });
+  }
+  const loosened = loosenByHeir(caller, definition, holder.definition);
+  await setExternalId(tx, 'agents', { id, externalId: null });
+  await recordAudit(tx, caller, {
+    action: 'agent.updated',
+    target: ['agent', id],
+    details: { external_id: null, previous_external_id: externalId, ...looseningDetails(loosened) },
+  });
+}
+
+/** The agent of this external id, which stays so, or free, until the transaction ends. */
+async function findHolder(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<AgentRow | undefined> {
   await lockExternalId(tx, workspaceId, externalId);
-  const holder = await findByExternalId(tx, 'agents', { workspaceId, externalId });
-  if (holder === undefined || holder === wanted.id) return;
-  throw conflict(`There is already an agent with the external_id "${externalId}".`, { agent_id: holder });
+  const id = await findByExternalId(tx, 'agents', { workspaceId, externalId });
+  return id === undefined ? undefined : lockAgent(tx, id, workspaceId);
 }

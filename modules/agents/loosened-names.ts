@@ -22,6 +22,11 @@ export function loosenByExternalId(
   });
 }
 
+/** An agent gets the external id of a deprecated one. Returns and throws as above. */
+export function loosenByHeir(caller: Caller, definition: AgentDefinition, last: AgentDefinition): Loosening {
+  return allowed(caller, 'external_id', looseningOfAgent(definition, last));
+}
+
 /** A new agent gets its name; what it loosens beside that is measured elsewhere. Returns and throws as above. */
 export async function loosenByName(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<Loosening> {
   return allowed(caller, 'name', await looseningOfHeir(tx, caller, definition));

@@ -3,6 +3,7 @@ import { setImmediate as giveWay } from 'node:timers/promises';
 import { consolidationSettings } from '../../core/definition.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { candidatesOf, type SimilarEntry } from '../../core/memory/consolidation.ts';
+import type { Tx } from '../../db/database.ts';
 import { listShortTerm } from '../../db/memory-consolidation.ts';
 import { findSimilar } from '../../db/memory-similar.ts';
 import { consolidateMemory, type Consolidated, type Consolidation, type Survey } from './consolidate-memory.ts';
@@ -12,15 +13,25 @@ import { summarizeEntries } from './summarize-entries.ts';
 /** Candidates that are compared in one transaction. */
 const COMPARED_TOGETHER = 20;
 
-/** Only the last transaction writes; those before it look, and a model is asked without any. Rejects when `stop` fires. */
+/** Rejects when `stop` fires. */
 export async function consolidateShortTerm(
   context: ExtractionContext,
   asked: Consolidation & { workspaceId: string },
   stop: AbortSignal,
 ): Promise<Consolidated> {
+  const change = await prepareConsolidation(context, asked, stop);
+  return context.db.withTenant(asked.tenantId, change);
+}
+
+/** The one transaction that writes; those before it look, and a model is asked without any. Rejects when `stop` fires. */
+export async function prepareConsolidation(
+  context: ExtractionContext,
+  asked: Consolidation & { workspaceId: string },
+  stop: AbortSignal,
+): Promise<(tx: Tx) => Promise<Consolidated>> {
   const survey = await surveyShortTerm(context, asked, stop);
   const summaries = await summarizeEntries(context, { ...asked, ...survey }, stop);
-  return context.db.withTenant(asked.tenantId, (tx) => consolidateMemory(tx, { ...asked, ...survey, summaries }));
+  return (tx) => consolidateMemory(tx, { ...asked, ...survey, summaries });
 }
 
 /** The candidates and what says the same, a few candidates at a time, so that others have their turn at the database between. */

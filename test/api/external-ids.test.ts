@@ -178,14 +178,50 @@ describe("a client's own names for agents", () => {
       assert.equal(new Set(answers.map(({ json }) => json.id)).size, 1);
     });
 
-    it('takes no id of Drover, and no agent that was deprecated', async () => {
+    it('takes no id of Drover', async () => {
       const { id } = await create({ external_id: randomUUID() });
       assert.equal((await api.call('PUT', `/v1/agents/${id}`, { body: { name: newName() } })).status, 404);
-      const external = randomUUID();
-      const made = await put(external, { name: newName() });
-      await api.call('DELETE', `/v1/agents/${made.json.id}`);
-      assert.equal((await put(external, { name: newName() })).status, 409);
     });
+
+    it('registers an agent where the one of that name is deprecated, which gives it up', async () => {
+      const external = randomUUID();
+      const body = { name: newName() };
+      const { id: first } = (await put(external, body)).json;
+      await api.call('DELETE', `/v1/agents/${first}`);
+      const answers = await Promise.all([put(external, body), put(external, body)]);
+      assert.deepEqual(countOf(answers), { 200: 1, 201: 1 });
+      const { json: second } = await api.call('GET', `/v1/agents/ext:${external}`);
+      assert.notEqual(second.id, first);
+      assert.equal((await api.call('GET', `/v1/agents/${first}`)).json.external_id, undefined);
+      const { json: run } = await api.call('POST', `/v1/agents/ext:${external}/runs`, { body: {} });
+      assert.equal((await api.call('GET', `/v1/runs/${run.run_id}`)).json.agent_id, second.id);
+    });
+  });
+
+  it('are given to another agent once theirs is deprecated', async () => {
+    const external = randomUUID();
+    const { id } = await create({ external_id: external });
+    await api.call('DELETE', `/v1/agents/${id}`);
+    const next = await create({ external_id: external });
+    await api.call('DELETE', `/v1/agents/${next.id}`);
+    const { id: other } = await create();
+    const renamed = await api.call('PATCH', `/v1/agents/${other}`, { body: { external_id: external } });
+    assert.deepEqual([renamed.status, renamed.json.external_id], [200, external], renamed.text);
+    assert.equal((await api.call('GET', `/v1/agents/ext:${external}`)).json.id, other);
+  });
+
+  it('are not given, without the right to approve, to one that guards calls less than the deprecated one did', async () => {
+    const external = randomUUID();
+    const guarded = await create({ external_id: external, autonomy_level: 0 });
+    await api.call('DELETE', `/v1/agents/${guarded.id}`);
+    const weak = { name: 'declares', scopes: ['agents:write'] };
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: weak })).json;
+    const again = { name: newName() };
+    const put = (body: object, as?: string) =>
+      api.call('PUT', `/v1/agents/ext:${external}`, { body, ...(as !== undefined && { key: as }) });
+    const refused = await put(again, key);
+    assert.deepEqual([refused.status, refused.json.scope], [403, 'approvals:write'], refused.text);
+    assert.equal((await put({ ...again, autonomy_level: 0 }, key)).status, 201);
   });
 
   it('publishes a tool under its name, which changes nothing for the same content', async () => {

@@ -51,6 +51,20 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
 
   const LONG = `${'The project of Ada ships in May and needs a reviewer. '.repeat(20)}Hello there.`;
 
+  it('is done once for an Idempotency-Key, however often it is asked for', async () => {
+    await make({ importance_threshold: 0.9, archive_evicted: false });
+    for (const name of ['Ada', 'Bob', 'Cem', 'Dan']) await add(`${name} was here.`, { relevance_score: 0 });
+    const headers = { 'idempotency-key': randomUUID() };
+    const ask = (strategy: string) =>
+      api.call('POST', path('/consolidate'), { body: { strategy, max_entries: 2 }, headers });
+    const first = await ask('age');
+    assert.deepEqual([first.status, first.json.evicted], [200, 2], first.text);
+    const again = await ask('age');
+    assert.deepEqual([again.json, again.headers.get('idempotent-replayed')], [first.json, 'true']);
+    assert.equal((await list('SHORT_TERM')).length, 2);
+    assert.equal((await ask('hybrid')).status, 422);
+  });
+
   it('keeps, shortens, merges and evicts, and can be undone', async () => {
     await make();
     await add('Ada lives in Oslo.', { memory_type: 'EPISODIC' });

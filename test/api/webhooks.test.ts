@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { LIMITS } from '../../core/limits.ts';
 import { claimDeliveries } from '../../db/webhook-deliveries.ts';
@@ -157,8 +158,12 @@ for (const mode of DOMAIN_MODES) {
       await letTimePass();
       assert.equal(await sendDueWebhooks(api.context), 1);
       const path = `/v1/webhooks/${id}/deliveries/${failing?.id}/redeliver`;
-      assert.equal((await call('POST', path, {})).status, 202);
+      const once = { 'idempotency-key': randomUUID() };
+      const again = () => api.call('POST', path, { key: tenant.key, body: {}, headers: once });
+      assert.equal((await again()).status, 202);
       assert.equal(await sendDueWebhooks(api.context), 1);
+      assert.equal((await again()).headers.get('idempotent-replayed'), 'true');
+      assert.equal(await sendDueWebhooks(api.context), 0);
       assert.deepEqual(new Set(receiver.seen.map(({ headers }) => headers['webhook-id'])), new Set([failing?.id]));
       assert.equal(receiver.seen.length, 3);
     });

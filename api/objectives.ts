@@ -31,14 +31,13 @@ const objectiveRequest = z
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
     budget: runConfig.shape.budget,
   })
-  .superRefine(({ agent_id, team_id, thread_id, constraints }, refinement) => {
+  .superRefine(({ agent_id, team_id, constraints }, refinement) => {
     const say = (field: string, message: string) => refinement.addIssue({ code: 'custom', path: [field], message });
     if (team_id === undefined) {
       if (agent_id === undefined) say('agent_id', 'is required, or team_id');
       return;
     }
     if (agent_id !== undefined) say('team_id', 'cannot go with agent_id');
-    if (thread_id) say('thread_id', 'cannot go with team_id: a workflow has a thread of its own');
     const { max_turns, autonomy_level } = binding.safeParse(constraints).data ?? {};
     if (max_turns !== undefined || autonomy_level !== undefined) {
       say('constraints', 'of a team have no max_turns or autonomy_level: those of its agents hold');
@@ -64,27 +63,28 @@ const start = defineRoute({
       prompt: body.objective_prompt,
       context: body.context,
       constraints: body.constraints,
+      ...threadOf(body.thread_id),
     };
-    const answer = teamId
-      ? await startTeamObjective(context, {
-          caller: { ...caller, workspaceId },
-          objective: { ...objective, teamId },
-          budget: body.budget,
-          traceparent,
-          idempotency,
-        })
-      : await afterHandoff(context, caller.tenantId, () =>
-          startObjective(context, {
+    const answer = await afterHandoff(context, caller.tenantId, () =>
+      teamId
+        ? startTeamObjective(context, {
+            caller: { ...caller, workspaceId },
+            objective: { ...objective, teamId },
+            budget: body.budget,
+            traceparent,
+            idempotency,
+          })
+        : startObjective(context, {
             tenantId: caller.tenantId,
             workspaceId,
-            objective: { ...objective, agentId: agentId ?? '', ...threadOf(body.thread_id) },
+            objective: { ...objective, agentId: agentId ?? '' },
             config: configOf(body),
             mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
             requestedBy: caller.keyId,
             traceparent,
             idempotency,
           }),
-        );
+    );
     return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };
   },
 });

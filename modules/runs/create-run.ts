@@ -20,8 +20,9 @@ import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
+import type { Previous } from './conversation-before.ts';
 import { writeOnThread, type OnThread } from './creation/named-thread.ts';
-import { NEW_THREAD, placeOn, type PlaceOnThread } from './creation/place-on-thread.ts';
+import { onNewThread, placeOn, type PlaceOnThread } from './creation/place-on-thread.ts';
 import { carriedFields, asChild, inheritedFrom, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { atLevelOf, checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { withinSession } from './creation/within-session.ts';
@@ -98,7 +99,7 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
     const { start, policyEpoch } = await cachedStart(context, request);
     checkAutonomy(request.config.autonomy_level, start, request.mayRaiseAutonomy);
     const limits = limitsOf(context, start.definition, request.config.model_override);
-    const made = newRun(request, { ...start, limits }, NEW_THREAD);
+    const made = newRun(request, { ...start, limits }, onNewThread());
     const result = await commitNew(context, made, policyEpoch);
     if (result.ok) return { status: statusOf(request), body: made.body, replayed: false };
     if (result.why !== 'policy_epoch') throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
@@ -154,7 +155,11 @@ export async function writeRun(
   return { body, written: await write(tx) };
 }
 
-type PrepareRun = Omit<CreateRun, 'idempotency'> & { moreTools?: readonly PinnedTool[] };
+type PrepareRun = Omit<CreateRun, 'idempotency'> & {
+  moreTools?: readonly PinnedTool[];
+  /** The conversation on which a run with a thread of its own stands. */
+  after?: Previous | undefined;
+};
 
 /** A run ready to be written in a transaction: it is fully validated. */
 export interface ReadyRun {
@@ -170,7 +175,7 @@ export async function prepareRun(
   request: PrepareRun,
 ): Promise<ReadyRun> {
   const start = await startUnder(context, under, request);
-  return prepare(context, { ...request, start }, NEW_THREAD);
+  return prepare(context, { ...request, start }, onNewThread(request));
 }
 
 function prepare(
@@ -263,10 +268,11 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
     const turn = { number: 1, input, ...(requestedBy !== undefined && { requested_by: requestedBy }) };
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
-  const { keep_open: keepOpen } = created.payload;
+  const { child, kind } = request;
+  // Nobody reads a message in a workflow: it waits there for the thread's next run.
+  const keepOpen = created.payload.keep_open || kind === 'workflow';
   events.push(...takeAlong(place.waiting, { turnId: input && turnId, keepOpen }));
   const job = input && { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
-  const { child, kind } = request;
   const owner = { tenant_id: tenantId, workspace_id: request.workspaceId };
   const ids = { run_id: runId, thread_id: threadId };
   const isNew = place.isFirst ?? false;

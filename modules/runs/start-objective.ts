@@ -8,10 +8,10 @@ import { claimObjective, linkObjective } from '../../db/objectives.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { writeOnThread, type OnThread } from './creation/named-thread.ts';
-import { writeRun } from './create-run.ts';
+import { writeRun, type CreatedRun } from './create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
-export interface Objective {
+export interface Objective extends Omit<OnThread, 'workspaceId'> {
   requestId: string;
   prompt: string;
   context?: unknown;
@@ -26,7 +26,7 @@ interface OnceRequest<T extends Objective> {
   idempotency: IdempotentRequest;
 }
 
-interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string } & Omit<OnThread, 'workspaceId'>> {
+interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string }> {
   mayRaiseAutonomy: boolean;
   /** The requesting key. */
   requestedBy: string;
@@ -38,6 +38,12 @@ export interface StartedObjective {
   run_id: string;
 }
 
+/** What has been begun for an objective: a run, on its thread. */
+interface Begun {
+  body: CreatedRun;
+  written: Announcement;
+}
+
 /**
  * Starts the run, or returns the one started by the same request. Throws 422 for a different request with the same id, and as
  * `createRun` does.
@@ -46,19 +52,17 @@ export async function startObjective(
   context: Context,
   request: ObjectiveRequest,
 ): Promise<IdempotentAnswer<StartedObjective>> {
-  const { agentId, threadId, threadName } = request.objective;
-  return startOnce(context, request, async (tx, message) => {
-    const run = { ...request, agentId, threadId, threadName, input: { message } };
-    const { body, written } = await writeOnThread(tx, run, (placed) => writeRun(context, tx, placed));
-    return { id: body.run_id, written };
-  });
+  const { agentId } = request.objective;
+  return startOnce(context, request, (tx, { message, threadId }) =>
+    writeRun(context, tx, { ...request, agentId, threadId, input: { message } }),
+  );
 }
 
 /** The same for anything that `begin` starts, in the transaction that stores the request. */
 export async function startOnce<T extends Objective>(
   context: Context,
   request: OnceRequest<T>,
-  begin: (tx: Tx, message: string) => Promise<{ id: string; written: Announcement }>,
+  begin: (tx: Tx, asked: { message: string; threadId: string | undefined }) => Promise<Begun>,
 ): Promise<IdempotentAnswer<StartedObjective>> {
   const { tenantId, workspaceId, objective, config } = request;
   const { requestId } = objective;
@@ -74,12 +78,17 @@ export async function startOnce<T extends Objective>(
       const { run_id } = earlier;
       return { status: 202, body: { request_id: requestId, run_id }, store: { id: run_id, run_id } };
     }
-    const begun = await begin(tx, toMessage(objective));
-    await linkObjective(tx, requestId, begun.id);
+    const { threadId, threadName } = objective;
+    const message = toMessage(objective);
+    const begun = await writeOnThread(tx, { workspaceId, threadId, threadName }, (placed) =>
+      begin(tx, { message, threadId: placed.threadId }),
+    );
+    const { run_id: id } = begun.body;
+    await linkObjective(tx, requestId, id);
     written = begun.written;
-    const body = { request_id: requestId, run_id: begun.id };
+    const body = { request_id: requestId, run_id: id };
     // By the `id`, erasure finds what is stored, and takes the `request_id` from it.
-    return { status: 202, body, store: { ...body, id: begun.id } };
+    return { status: 202, body, store: { ...body, id } };
   });
   if (written) announceAppended(context, written);
   const { run_id } = answer.body;

@@ -30,13 +30,15 @@ import { expectTaskMs } from '../agents/expect-task.ts';
 import { requireTeam } from '../agents/write-team.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
-import { writeRun } from '../runs/create-run.ts';
+import { writeRun, type CreatedRun } from '../runs/create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { requireTask } from './read-workflows.ts';
 import { checkPlan, checkRequirements, tasksOf, writeTasks, type PlannedSubtask } from './workflow-plan.ts';
 
 interface Asked {
   caller: Caller;
+  /** The thread with which the workflow goes on; it begins one of its own without it. */
+  threadId?: string | undefined;
   /** Of the workflow's run, shared by all runs below it. */
   budget?: RequestedConfig['budget'];
   traceparent?: string | undefined;
@@ -81,7 +83,7 @@ export async function writeRequested(
   context: Context,
   tx: Tx,
   request: Omit<WorkflowRequest, 'idempotency'>,
-): Promise<{ id: string; written: Announcement }> {
+): Promise<WrittenWorkflow> {
   const { name, teamId = null, input, definition } = request;
   const team = teamId === null ? undefined : await requireTeam(tx, request.caller, teamId);
   const agentId = request.agentId ?? team?.supervisor_agent_id ?? null;
@@ -203,6 +205,12 @@ function newTask(
   return { ...of, ...own, agentId: null, dependencies: [], deadline, requestedBy: caller.keyId };
 }
 
+interface WrittenWorkflow {
+  id: string;
+  body: CreatedRun;
+  written: Announcement;
+}
+
 interface NewWorkflowRun {
   request: Asked;
   made: Omit<NewWorkflow, 'id' | 'tenantId' | 'workspaceId' | 'isListed'>;
@@ -215,8 +223,8 @@ async function writeWorkflow(
   context: Context,
   tx: Tx,
   { request, made, isListed, tasks }: NewWorkflowRun,
-): Promise<{ id: string; written: Announcement }> {
-  const { caller, budget, traceparent } = request;
+): Promise<WrittenWorkflow> {
+  const { caller, budget, threadId, traceparent } = request;
   const { tenantId, workspaceId } = caller;
   const created = await writeRun(context, tx, {
     tenantId,
@@ -224,17 +232,19 @@ async function writeWorkflow(
     kind: 'workflow',
     agentId: made.agentId ?? BUILTIN_PLANNER.id,
     ...(made.agentId === null && { start: { ...BUILTIN_PLANNER, tools: [] } }),
+    threadId,
     input: { message: made.input.user_query ?? made.name },
     config: { budget },
     mayRaiseAutonomy: false,
     requestedBy: caller.keyId,
     traceparent,
   });
-  const id = created.body.run_id;
+  const { body } = created;
+  const id = body.run_id;
   const inserted = insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
   const [, rows] = await Promise.all([inserted, tasks({ tenantId, workspaceId, workflowId: id })]);
   // Without a plan, the planner is asked for one.
-  if (rows.length === 0) return { id, written: created.written };
+  if (rows.length === 0) return { id, body, written: created.written };
   const [planned] = await Promise.all([
     appendIn(tx, { tenantId, runId: id }, async (run) => ({
       events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
@@ -242,5 +252,5 @@ async function writeWorkflow(
     rememberPlan(tx, id, { criteria: '', gaps: [] }),
   ]);
   if (!planned) throw new Error('a plan was written nowhere');
-  return { id, written: { ...created.written, seq: planned.seq } };
+  return { id, body, written: { ...created.written, seq: planned.seq } };
 }

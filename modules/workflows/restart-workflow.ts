@@ -29,6 +29,7 @@ import { newId } from '../../lib/new-id.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { conversationBefore } from '../runs/conversation-before.ts';
 import { writeRun } from '../runs/create-run.ts';
 import { lockOriginal } from '../runs/lock-original.ts';
 import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-run.ts';
@@ -141,7 +142,7 @@ async function restart(
     kind: 'workflow',
     agentId: original.agent_id,
     ...(original.agent_id === BUILTIN_PLANNER.id && { start: { ...BUILTIN_PLANNER, tools: [] } }),
-    ...(isRetry && { threadId: original.thread_id }),
+    ...(isRetry ? { threadId: original.thread_id } : { after: await conversationBefore(tx, original) }),
     input: { message: workflow.input.user_query ?? workflow.name },
     config: budget ? { budget } : {},
     mayRaiseAutonomy: false,

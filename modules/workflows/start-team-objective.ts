@@ -16,8 +16,8 @@ interface TeamObjectiveRequest {
 }
 
 /**
- * Starts the workflow, or returns what this request has started before. Throws 404 for an unknown team, else as
- * `startObjective`.
+ * Starts the workflow, or returns what this request has started before. Throws 404 for an unknown team, 409 for a session's
+ * thread, else as `startObjective`.
  */
 export async function startTeamObjective(
   context: Context,
@@ -26,15 +26,10 @@ export async function startTeamObjective(
   const { tenantId, workspaceId } = caller;
   const { teamId, requestId: name } = objective;
   const settings = { on_subtask_failure: 'fail', execution: 'eager', max_replans: 2 } as const;
-  return startOnce(context, { tenantId, workspaceId, objective, config: { budget }, idempotency }, (tx, message) =>
-    writeRequested(context, tx, {
-      caller,
-      name,
-      teamId,
-      input: { user_query: message },
-      settings,
-      budget,
-      traceparent,
-    }),
+  const asked = { caller, name, teamId, settings, budget, traceparent };
+  return startOnce(
+    context,
+    { tenantId, workspaceId, objective, config: { budget }, idempotency },
+    (tx, { message, threadId }) => writeRequested(context, tx, { ...asked, threadId, input: { user_query: message } }),
   );
 }

@@ -165,9 +165,8 @@ describe('POST /v1/objectives', () => {
     assert.match(done.input.user_query, /Context:\nMay/);
     const poor = await ended({ budget: { max_tokens: 1 } });
     assert.deepEqual([poor.status, poor.tasks[0].error?.code], ['failed', 'budget']);
-    for (const more of [{ thread_id: team_id }, { constraints: { max_turns: 3 } }]) {
-      assert.equal((await post(envelope({ agent_id: undefined, team_id, ...more }))).status, 400);
-    }
+    const bound = await post(envelope({ agent_id: undefined, team_id, constraints: { max_turns: 3 } }));
+    assert.deepEqual([bound.status, bound.json.errors[0].path], [400, 'body.constraints']);
     const nowhere = '00000000-0000-7000-8000-00000000dead';
     assert.equal((await post(envelope({ agent_id: undefined, team_id: nowhere }))).status, 404);
   });

@@ -4,8 +4,11 @@ import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import { majority } from '../../../core/team.ts';
 import { ERASED_RESULT, lastSubtasks } from '../../../core/workflow.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import { readMessages } from '../../../db/messages.ts';
 import { isPlanUntrusted } from '../../../db/task-inputs.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import type { Tx } from '../../../db/database.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
 import { findWorkflow, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
@@ -87,7 +90,7 @@ export async function concluded(
   const turnId = run.open_turn_id ?? undefined;
   const by = { actor: 'system' as const, turn_id: turnId };
   const question = workflow.input.user_query ?? step.tasks[0]?.description ?? workflow.name;
-  const messages = toMessages(run.length, [
+  const messages = await nextMessages(tx, run, [
     { role: 'user', text: question },
     { role: 'assistant', text: result },
   ]);
@@ -111,11 +114,18 @@ export function statusAfter(status: RunStatus, events: readonly NewEvent[]): Run
   return changed?.type === 'run.status_changed' ? changed.payload.to : status;
 }
 
-function toMessages(first: number, said: readonly { role: 'user' | 'assistant'; text: string }[]) {
-  let chain = '';
+/** The messages that follow those of the run's conversation, chained to its last one. */
+async function nextMessages(
+  tx: Tx,
+  { id, length }: RunRow,
+  said: readonly { role: 'user' | 'assistant'; text: string }[],
+) {
+  const [last] = length === 0 ? [] : await readMessages(tx, id, { from: length - 1, length });
+  if (length > 0 && !last) throw new Error(`the last message of workflow ${id} is not there`);
+  let chain = last?.chain ?? '';
   return said.map(({ role, text }, index) => {
     const content: StoredBlock[] = [{ type: 'text', text }];
     chain = chainOf(chain, { role, content });
-    return { ordinal: first + index, role, content, chain };
+    return { ordinal: length + index, role, content, chain };
   });
 }

@@ -14,6 +14,7 @@ import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
 import type { HeldSlot, WrittenRun } from '../../runs/written-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
+import { isOnThread, spokenBefore } from './on-thread.ts';
 import { chooseWorker, countStart, lookUpOwn, whyNobody, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
 import { attemptFailed, INPUT_ERASED } from './settle-tasks.ts';
@@ -207,6 +208,7 @@ async function prepare(look: WorkflowLook, { task, worker }: Start, inputs: Inpu
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
     agentId,
+    after: await spokenBefore(look, task),
     ...(lead && { moreTools: lead.tools }),
     input: {
       message: lead ? `${message}\n\n${lead.members}` : message,
@@ -249,7 +251,7 @@ async function rowsOf(look: WorkflowLook, begun: readonly Begun[]): Promise<Writ
   const { tx } = look;
   const agents = new Set(begun.map(({ worker }) => worker.agentId));
   const [created] = await Promise.all([
-    Promise.all(begun.map(({ child }) => child.write(tx, holdSlot(look)))),
+    Promise.all(begun.map(({ task, child }) => child.write(tx, holdSlot(look, task)))),
     ...[...agents].map((id) => noteAssigned(tx, id)),
     ...begun.map(({ task, worker, child: { body } }) => {
       const reason = assignmentReason(worker);
@@ -259,9 +261,10 @@ async function rowsOf(look: WorkflowLook, begun: readonly Begun[]): Promise<Writ
   return created;
 }
 
-/** Reserves a slot to drive the child in this process, if there is room. */
-function holdSlot(look: WorkflowLook): HeldSlot | undefined {
+/** Reserves a slot to drive the child in this process, if there is room. A child with a conversation has to read it first. */
+function holdSlot(look: WorkflowLook, task: ScheduledTask): HeldSlot | undefined {
   const { context, run, governance, held } = look;
+  if (isOnThread(look, task)) return undefined;
   const slot = context.outbox.reserveChildSlot(run.tenant_id);
   if (!slot) return undefined;
   held.push(slot);

@@ -10,6 +10,7 @@ import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { SlotReservation } from '../../../jobs/slot-reservation.ts';
+import type { Previous } from '../../runs/conversation-before.ts';
 import type { WrittenRun } from '../../runs/written-run.ts';
 import type { CancelledRun } from '../../runs/cancel-children.ts';
 
@@ -27,6 +28,8 @@ export interface WorkflowLook {
   progress?: Progress | undefined;
   /** The workflow's team, once read. */
   team?: TeamRow | 'deleted';
+  /** What was said on the thread before the workflow, once read. */
+  before?: Promise<Previous | undefined>;
   /** Agents by the filter they were looked up with; `running` includes this look's starts. */
   workers: Map<string, WorkerRow[]>;
   /**

@@ -1,4 +1,5 @@
 import type { EmbeddingPurpose } from '../db/own-model-calls.ts';
+import type { ModelPace } from './model-pace.ts';
 
 /** Whose budgets pay a provider: the tenant's, and those of its workspace, agent and run if given. */
 export interface EmbeddingOwner {
@@ -28,13 +29,15 @@ export interface EmbedOptions {
 export type EmbedTexts = (texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
 
 /** A request that is to be sent to a provider. */
-export interface EmbeddingRequest {
+export interface EmbeddingRequest extends ModelPace {
   provider: string;
   model: string;
   /** As estimated. */
   tokens: number;
   /** Once it fires, nobody knows what the request has used. */
   signal: AbortSignal;
+  /** Whether it fired since the provider has not answered in time. */
+  isOverdue: () => boolean;
 }
 
 /** What an answer says of its request. */
@@ -45,7 +48,10 @@ export interface EmbeddingAnswer {
   tokens: number | undefined;
 }
 
-/** Sends a request that is accounted for. Rejects as `send` does, or without it where no budget is left. */
+/**
+ * Sends a request that is accounted for. Rejects as `send` does, with a ModelError where that may say something of the provider; or
+ * without it where no budget is left, the rate limiter has no room, or the provider is away.
+ */
 export type PayForEmbeddings = <A extends EmbeddingAnswer>(
   payer: EmbeddingPayer,
   request: EmbeddingRequest,

@@ -8,11 +8,12 @@ import { modelUnder, type EmbeddingSettings } from './embedding-settings.ts';
 import { createComparer, type CompareTexts } from './compare-texts.ts';
 import { embedEach } from './embed-each.ts';
 import type { EmbedOptions, EmbedTexts, PayForEmbeddings } from './embed-texts.ts';
+import { createPaces, type PaceConfig } from './model-pace.ts';
 import { openOfflineEmbeddings } from './offline-embeddings.ts';
 import { embedOverHttp } from './openai-embeddings.ts';
 import type { Credential } from './provider.ts';
 
-interface EmbeddingsConfig {
+interface EmbeddingsConfig extends PaceConfig {
   /** `DROVER_EMBEDDING_MODEL`: `offline`, `off`, or `openai/…`. */
   embeddingModel: string;
   modelKeys: Readonly<Record<string, Credential>>;
@@ -52,7 +53,9 @@ export class OtherLength extends Error {
 const OPENAI = /^openai\/(.+)$/;
 
 /** The embeddings of this process. Nothing is loaded before the first text. `pay`: accounts for requests to providers. */
-export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig, pay: PayForEmbeddings): Embeddings {
+export function createEmbeddings(config: EmbeddingsConfig, pay: PayForEmbeddings): Embeddings {
+  const { embeddingModel, modelKeys } = config;
+  const paceOf = createPaces(config);
   const offline = openOfflineEmbeddings();
   const cache = new LRUCache<string, number[]>({ max: LIMITS.cachedEmbeddings });
   /** Of the last vectors that models gave: cached ones of another length are made anew. */
@@ -64,7 +67,7 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
     if (model === OFFLINE_EMBEDDINGS) return offline.embed;
     const [, name] = OPENAI.exec(model) ?? [];
     if (!openai || name === undefined) throw new Error(`There is no key for the embedding model "${model}".`);
-    return (texts, options) => embedOverHttp({ credential: openai, pay }, { model: name, texts, options });
+    return (texts, options) => embedOverHttp({ credential: openai, pay, paceOf }, { model: name, texts, options });
   };
   const embedSome: Embeddings['embedEach'] = async (model, texts, options) => {
     const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);

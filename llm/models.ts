@@ -1,40 +1,31 @@
 import { impossible } from '../core/errors.ts';
-import { digestOf } from '../core/ids.ts';
 import { ModelError, type AnswerPiece, type ModelRequest, type StreamModel } from '../core/model.ts';
-import type { ModelRates } from '../db/model-rates.ts';
 import { completeBrokenUsage, completeUsage } from './complete-usage.ts';
 import { soundAnswer } from './sound-answer.ts';
 import { contextWindowOf, type ContextWindows } from './context-windows.ts';
 import { withoutRefusedCalls } from './messages.ts';
 import { withoutKey, withUsage } from './model-errors.ts';
+import { createPaces, type ModelPace, type PaceConfig } from './model-pace.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import type { WhyOffline } from './offline-plan.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, OpenFile, Provider } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
 
-interface ModelsConfig {
-  /** By provider. */
-  modelKeys?: Readonly<Record<string, Credential>> | undefined;
+interface ModelsConfig extends PaceConfig {
   /** `DROVER_MODEL`. */
   defaultModel?: string | undefined;
-  /** `DROVER_MODEL_LIMITS`, by `provider/model` or `provider`. */
-  modelLimits?: Readonly<Record<string, ModelRates>> | undefined;
   /** `DROVER_CONTEXT_WINDOWS`. */
   contextWindows?: ContextWindows | undefined;
 }
 
-export interface ResolvedModel {
+export interface ResolvedModel extends ModelPace {
   provider: string;
   /** The provider's name for it, without `provider/`. */
   model: string;
   stream: StreamModel;
-  /** A name shared by all users of this credential and model; null if there is no limit to share. */
-  rateLimiter: string | null;
   /** Its context window in tokens, prompt and answer together. */
   contextWindow: number;
-  /** The credential's limits, if the installation sets them. */
-  rates: ModelRates | null;
 }
 
 /** A model as a run pins it. */
@@ -65,9 +56,7 @@ export function createModels(config: ModelsConfig): Models {
       return credential ? [[provider.name, streamOf(provider, credential)] as const] : [];
     }),
   );
-  const digests = new Map(
-    Object.entries(keys).map(([provider, credential]) => [provider, credentialDigest(credential)]),
-  );
+  const paceOf = createPaces(config);
   const resolve = (name: string | undefined): ResolvedModel => {
     const { provider, model } = parseModelName(name ?? defaultNameOf(config));
     const stream = provider === OFFLINE ? offlineModel(whyOffline(name, config)) : streams.get(provider);
@@ -75,11 +64,8 @@ export function createModels(config: ModelsConfig): Models {
       const variable = variableOf({ name: provider }, 'API_KEY');
       throw impossible(`The model "${name ?? model}" needs ${variable}, which is not set.`);
     }
-    const rates = config.modelLimits?.[`${provider}/${model}`] ?? config.modelLimits?.[provider] ?? null;
     const contextWindow = contextWindowOf({ provider, model }, config.contextWindows);
-    const digest = digests.get(provider);
-    const rateLimiter = digest === undefined ? null : `${provider}/${model}@${digest}`;
-    return { provider, model, stream, contextWindow, rateLimiter, rates };
+    return { provider, model, stream, contextWindow, ...paceOf(provider, model) };
   };
   return {
     resolve,
@@ -130,11 +116,6 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
 function countHeard(request: ModelRequest, heard: string | undefined, error: unknown): unknown {
   if (heard === undefined || !(error instanceof ModelError)) return error;
   return withUsage(error, completeBrokenUsage(request, heard, error.usage));
-}
-
-/** A digest of a credential: the key itself goes nowhere. */
-function credentialDigest({ apiKey, baseUrl }: Credential): string {
-  return digestOf([apiKey, baseUrl]).slice(0, 16);
 }
 
 function defaultNameOf({ defaultModel, modelKeys = {} }: ModelsConfig): string {

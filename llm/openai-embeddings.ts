@@ -6,7 +6,11 @@ import type { Credential } from './provider.ts';
 import type { EmbeddingAnswer, EmbedOptions, PayForEmbeddings } from './embed-texts.ts';
 import { TextsRefused } from './embed-each.ts';
 import { estimateTokens } from './estimate-tokens.ts';
+import { modelErrorOf, toModelError } from './model-errors.ts';
+import type { FindPace } from './model-pace.ts';
 import { providerFetch } from './provider-fetch.ts';
+
+const PROVIDER = 'openai';
 
 /** Texts per request. */
 const BATCH = 128;
@@ -23,6 +27,11 @@ const counted = z.object({
   usage: z.object({ prompt_tokens: count, total_tokens: count }).optional().catch(undefined),
 });
 
+const word = z.string().optional().catch(undefined);
+
+/** Why the server does not take a request. */
+const problem = z.object({ error: z.object({ type: word, code: word }) });
+
 interface Asked {
   model: string;
   texts: readonly string[];
@@ -33,6 +42,7 @@ interface Asked {
 interface Server {
   credential: Credential;
   pay: PayForEmbeddings;
+  paceOf: FindPace;
 }
 
 /** Embeds texts, in their order, with one attempt per request. */
@@ -43,12 +53,13 @@ export async function embedOverHttp(server: Server, { texts, ...asked }: Asked):
   return vectors;
 }
 
-async function embedBatch({ credential, pay }: Server, { model, texts, options }: Asked): Promise<number[][]> {
+async function embedBatch({ credential, pay, paceOf }: Server, { model, texts, options }: Asked): Promise<number[][]> {
   const deadline = startDeadline(LIMITS.embeddingTimeoutMs, options.signal);
   const { signal } = deadline;
   try {
     const tokens = texts.reduce((sum, text) => sum + estimateTokens(text), 0);
-    const request = { provider: 'openai', model, tokens, signal };
+    const isOverdue = () => deadline.ended() === 'timeout';
+    const request = { provider: PROVIDER, model, ...paceOf(PROVIDER, model), tokens, signal, isOverdue };
     const { body } = await pay(options.payer, request, () => post(credential, { model, texts, signal }));
     const { data } = answer.parse(body);
     const byIndex = new Map(data.map(({ index, embedding }) => [index, embedding]));
@@ -62,26 +73,31 @@ async function embedBatch({ credential, pay }: Server, { model, texts, options }
   }
 }
 
-/** Rejects if the server does not take the request; an answer that cannot be read is paid for, too. */
+/** Rejects with a ModelError, or TextsRefused, if the server does not take the request; an answer that cannot be read is paid for, too. */
 async function post(
   { apiKey, baseUrl }: Credential,
   { model, texts, signal }: Omit<Asked, 'options'> & { signal: AbortSignal },
 ): Promise<EmbeddingAnswer & { body: unknown }> {
-  const response = await providerFetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
+  const asked = providerFetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
     method: 'POST',
     headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model, input: texts, encoding_format: 'base64' }),
     signal,
   });
-  const text = await response.text();
-  if (!response.ok) {
-    const message = `The embedding model "${model}" answered ${response.status}.`;
-    throw isOfTexts(response.status) ? new TextsRefused(message) : new Error(message);
-  }
+  const answered = asked.then(async (response) => ({ response, text: await response.text() }));
+  const { response, text } = await answered.catch((error: unknown) => {
+    throw signal.aborted ? error : toModelError({ provider: PROVIDER, baseUrl }, error);
+  });
   const body = readJson(text);
-  const { model: answered, usage } = counted.safeParse(body).data ?? {};
+  if (!response.ok) {
+    const { status, headers } = response;
+    const message = `The embedding model "${model}" answered ${status}.`;
+    if (isOfTexts(status)) throw new TextsRefused(message);
+    throw modelErrorOf(PROVIDER, { message, status, headers, ...problem.safeParse(body).data?.error });
+  }
+  const { model: named, usage } = counted.safeParse(body).data ?? {};
   // A server that counts an empty prompt does not count.
-  return { body, model: answered, tokens: usage?.prompt_tokens || usage?.total_tokens || undefined };
+  return { body, model: named, tokens: usage?.prompt_tokens || usage?.total_tokens || undefined };
 }
 
 /** Undefined if it is no JSON. */

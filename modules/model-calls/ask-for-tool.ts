@@ -16,6 +16,7 @@ import {
 import type { Probed } from '../../db/model-outages.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
+import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
 import { pauseBeforeRetry } from './pause-before-retry.ts';
@@ -123,7 +124,12 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
   const { db } = context;
   const guard = ask.guard ?? ownOutageGuard(db, newId());
   for (let attempt = 1; ; attempt++) {
-    const admitted = await throttle(db, { resolved, request, guard, signal: ask.signal });
+    const admitted = await throttle(db, {
+      resolved,
+      tokens: () => estimateRequest(request),
+      guard,
+      signal: ask.signal,
+    });
     if (!admitted.ok) {
       const { ok: _ok, ...why } = admitted;
       return { code: 'unavailable', ...why };

@@ -1,4 +1,4 @@
-/** Accounts for requests for embeddings as for Drover's other model calls: reserved before, settled after. */
+/** Makes requests for embeddings like Drover's other model calls: within the limits of their model, reserved before, settled after. */
 import { ancestorsOf } from '../../core/run-config.ts';
 import { NO_TOKENS } from '../../core/model.ts';
 import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
@@ -11,47 +11,56 @@ import { mostCostOf, priceOfAnswer } from '../../llm/prices.ts';
 import { countSpending, type Spent } from './count-spending.ts';
 import type { ModelCallContext } from './model-call-context.ts';
 import { keepLease, NOTHING, stateFor } from './own-call.ts';
+import { NotSentNow, withinPace } from './pace-embeddings.ts';
 
 type PayingContext = Pick<ModelCallContext, 'db' | 'budgets' | 'metrics' | 'config'>;
 
-/** Budgets leave no room for a request now. */
-export class NoBudgetLeft extends Error {}
+/** How long texts wait for their vectors that a budget leaves nothing for, in ms. */
+const BUDGET_PAUSE_MS = 60_000;
 
 /** A process's accounts. A request that is given up counts as estimated; one that the server does not take costs nothing. */
 export function payForEmbeddings(context: PayingContext): PayForEmbeddings {
-  return async (payer, request, send) => {
-    const call = await begin(context, payer, request);
-    const end = (how: OwnCallEnd) =>
-      context.db.withTenantOnce(payer.tenantId, (tx) => settleOwnCall(tx, call.run_id, how));
-    const settle = async (answer: Partial<EmbeddingAnswer>, errorCode?: string) => {
-      const spent = spentBy(request, answer);
-      const { usage, cost } = spent;
-      const state = stateFor(usage);
-      await end({ state, tokensIn: usage.input, tokensOut: 0, cost, usage, ...(errorCode && { errorCode }) });
-      countSpending(context, spent);
-    };
-    const fits = await hasRoom(context, call).catch(async (error: unknown) => {
-      // Nothing is sent. If this cannot be said either, the lease settles it.
-      await end({ state: 'released', ...NOTHING }).catch(() => undefined);
+  return (payer, request, send) => withinPace(context.db, request, () => pay(context, { payer, request, send }));
+}
+
+interface Paid<A> {
+  payer: EmbeddingPayer;
+  request: EmbeddingRequest;
+  send: () => Promise<A>;
+}
+
+async function pay<A extends EmbeddingAnswer>(context: PayingContext, { payer, request, send }: Paid<A>): Promise<A> {
+  const call = await begin(context, payer, request);
+  const end = (how: OwnCallEnd) =>
+    context.db.withTenantOnce(payer.tenantId, (tx) => settleOwnCall(tx, call.run_id, how));
+  const settle = async (answer: Partial<EmbeddingAnswer>, errorCode?: string) => {
+    const spent = spentBy(request, answer);
+    const { usage, cost } = spent;
+    const state = stateFor(usage);
+    await end({ state, tokensIn: usage.input, tokensOut: 0, cost, usage, ...(errorCode && { errorCode }) });
+    countSpending(context, spent);
+  };
+  const fits = await hasRoom(context, call).catch(async (error: unknown) => {
+    // Nothing is sent. If this cannot be said either, the lease settles it.
+    await end({ state: 'released', ...NOTHING }).catch(() => undefined);
+    throw error;
+  });
+  if (!fits || request.signal.aborted) {
+    await end({ state: 'released', ...NOTHING, errorCode: fits ? 'aborted' : 'budget' });
+    request.signal.throwIfAborted();
+    throw new NotSentNow('No budget is left for embeddings.', BUDGET_PAUSE_MS);
+  }
+  const leave = keepLease(context, payer.tenantId, call.run_id);
+  try {
+    const answer = await send().catch(async (error: unknown) => {
+      await (request.signal.aborted ? settle({}, 'aborted') : end(failureOf(error)));
       throw error;
     });
-    if (!fits || request.signal.aborted) {
-      await end({ state: 'released', ...NOTHING, errorCode: fits ? 'aborted' : 'budget' });
-      request.signal.throwIfAborted();
-      throw new NoBudgetLeft('No budget is left for embeddings.');
-    }
-    const leave = keepLease(context, payer.tenantId, call.run_id);
-    try {
-      const answer = await send().catch(async (error: unknown) => {
-        await (request.signal.aborted ? settle({}, 'aborted') : end(failureOf(error)));
-        throw error;
-      });
-      await settle(answer);
-      return answer;
-    } finally {
-      leave();
-    }
-  };
+    await settle(answer);
+    return answer;
+  } finally {
+    leave();
+  }
 }
 
 /** Records the request with its reservation, which is all or nothing: a prompt in place of an answer. */

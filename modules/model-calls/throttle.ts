@@ -1,7 +1,7 @@
 /** Applies the models' rate limiters, shared with agents' calls, and outages of providers: own calls, too, probe one at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../core/limits.ts';
-import type { ModelError, ModelRequest } from '../../core/model.ts';
+import type { ModelError } from '../../core/model.ts';
 import type { Database } from '../../db/database.ts';
 import {
   endProbedOutages,
@@ -16,16 +16,16 @@ import {
   type Probed,
 } from '../../db/model-outages.ts';
 import { acquireModelRate } from '../../db/model-rates.ts';
-import { estimateRequest } from '../../llm/estimate-tokens.ts';
+import type { ModelPace } from '../../llm/model-pace.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { LONGEST_WAIT_MS } from './pause-before-retry.ts';
 
 /** Shares information on outages: whether a call may be made, and its outcome. */
-export interface OutageGuard {
-  enter: (resolved: ResolvedModel, rateLimiter: string) => Promise<Entry>;
+export interface OutageGuard<M = ResolvedModel> {
+  enter: (resolved: M, rateLimiter: string) => Promise<Entry>;
   /** The provider did not answer; `probed`: what the call asked about if it was a probe. */
   noteAway: (
-    resolved: ResolvedModel,
+    resolved: M,
     failed: { rateLimiter: string; error: ModelError; probed: Probed | undefined },
   ) => Promise<void>;
   /** The provider answered a probe, if only with a refusal: waiting calls continue. */
@@ -38,7 +38,7 @@ export interface OutageGuard {
  * The guard of calls that only delay each other: after a provider has failed, none is made until one has probed it. `asker`:
  * the id that identifies the probe, whose outcome alone counts.
  */
-export function ownOutageGuard(db: Database, asker: string): OutageGuard {
+export function ownOutageGuard(db: Database, asker: string): OutageGuard<unknown> {
   return {
     enter: (_, rateLimiter) =>
       enterOwnCall(db, { outage: rateLimiter, rateLimiter, asker, probeMs: LIMITS.outageProbeMs }),
@@ -64,10 +64,11 @@ async function noteProbed(db: Database, noted: NotedFailure, probed: Probed): Pr
   return true;
 }
 
-interface Asking {
-  resolved: ResolvedModel;
-  request: ModelRequest;
-  guard: OutageGuard;
+interface Asking<M> {
+  resolved: M;
+  /** Tokens of the prompt, as estimated. */
+  tokens: () => number;
+  guard: OutageGuard<M>;
   signal: AbortSignal;
 }
 
@@ -87,11 +88,14 @@ type Admission =
   | { ok: false; message: string; waitMs?: number; away?: AwayProvider };
 
 /** Waits a few seconds at most until the model may be called; returns why not if that would take longer, or the provider is unavailable. */
-export async function throttle(db: Database, asking: Asking): Promise<Admission> {
-  const { resolved, request, guard, signal } = asking;
+export async function throttle<M extends ModelPace & { model: string }>(
+  db: Database,
+  asking: Asking<M>,
+): Promise<Admission> {
+  const { resolved, guard, signal } = asking;
   const { rateLimiter, rates, model } = resolved;
   if (rateLimiter === null) return { ok: true, probed: undefined };
-  const tokens = rates ? estimateRequest(request) : 0;
+  const tokens = rates ? asking.tokens() : 0;
   for (let waitedMs = 0; ;) {
     const entry = await guard.enter(resolved, rateLimiter);
     if (entry.kind === 'away') {

@@ -6,6 +6,7 @@ import { brotliCompressSync, createGzip, deflateSync, gzipSync, type Gzip } from
 import { LIMITS } from '../../core/limits.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { openaiModel } from '../../llm/openai.ts';
+import { createPaces } from '../../llm/model-pace.ts';
 import { embedOverHttp } from '../../llm/openai-embeddings.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { providerFetch } from '../../llm/provider-fetch.ts';
@@ -68,7 +69,8 @@ describe('The connection to a model provider', () => {
       response.writeHead(307, { location: `${url()}/elsewhere` }).end();
     };
     const options = { signal: new AbortController().signal, payer: forNobody };
-    const paidServer = { credential: { apiKey: 'key', baseUrl: url() }, pay: unpaid };
+    const credential = { apiKey: 'key', baseUrl: url() };
+    const paidServer = { credential, pay: unpaid, paceOf: createPaces({}) };
     await assert.rejects(embedOverHttp(paidServer, { model: 'm', texts: ['private'], options }), /answered 307/);
     assert.equal(asked, 1);
   });

@@ -9,6 +9,8 @@ export interface EmbeddingServer {
   env: { OPENAI_API_KEY: string; OPENAI_BASE_URL: string };
   /** Refuses requests with a text that has this word. */
   refuse: (word: string) => void;
+  /** Answers all requests with this status and these headers; by default, and with 200, with vectors. */
+  fail: (status: number, headers?: Record<string, string>) => void;
   /** Makes these of a text from now on, in place of three numbers. */
   give: (vector: (text: string) => number[]) => void;
   /** Says from now on that each request has so many tokens, and which model has answered; by default nothing of either. */
@@ -23,6 +25,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   let held = Promise.resolve();
   let refused: string | undefined;
   let counted = {};
+  let failure = { status: 200, headers: {} };
   let vectorOf = (text: string) => [1, text.length, 0.5];
   const server = createServer((request, response) => {
     void (async () => {
@@ -31,6 +34,11 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
       const { input, model } = JSON.parse(text) as { input: string[]; model: string };
       asked.push(...input);
       await held;
+      const { status, headers } = failure;
+      if (status !== 200) {
+        response.writeHead(status, { 'content-type': 'application/json', ...headers }).end('{"error":{}}');
+        return;
+      }
       const data = input.map((each, index) => ({ index, embedding: encode(vectorOf(each)) }));
       const isBad = input.some((each) => each === '' || (refused !== undefined && each.includes(refused)));
       response
@@ -44,6 +52,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
     asked,
     env: { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` },
     refuse: (word) => (refused = word),
+    fail: (status, headers = {}) => (failure = { status, headers }),
     give: (vector) => (vectorOf = vector),
     count: (tokens, model) =>
       (counted = { model, ...(tokens !== undefined && { usage: { prompt_tokens: tokens, total_tokens: tokens } }) }),

@@ -6,27 +6,21 @@ import { workSoon } from '../../modules/memory/memory-work.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { extractMemories } from '../../modules/memory/extract-memories.ts';
 import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
-import { NoBudgetLeft } from '../../modules/model-calls/pay-for-embeddings.ts';
+import { NotSentNow } from '../../modules/model-calls/pace-embeddings.ts';
 import { defineHandler, type HeldJob } from '../handler.ts';
 import { putBack } from '../put-back.ts';
 
-/** How long texts wait for their vectors that a budget leaves nothing for, in ms. */
-const BUDGET_PAUSE_MS = 60_000;
-
 /** Does memory work for an agent or a space. */
-export const handler = defineHandler(CONSOLIDATION, workWithinBudget, askAgain);
+export const handler = defineHandler(CONSOLIDATION, workWithinLimits, askAgain);
 
-/** A budget that is used up is no failure, and may be so for weeks: the job waits. */
-async function workWithinBudget(context: Context, job: ConsolidationJob, held: HeldJob): Promise<object> {
+/** A budget that is used up, a full ration or a provider that is away is no failure, and may last: the job waits. */
+async function workWithinLimits(context: Context, job: ConsolidationJob, held: HeldJob): Promise<object> {
   try {
     return await doWork(context, job, held.stop);
   } catch (error) {
-    if (!(error instanceof NoBudgetLeft)) throw error;
-    context.log.warn(
-      { job: held.job.id, tenant: job.tenantId },
-      'no budget is left for embeddings: texts wait for their vectors',
-    );
-    return putBack(held, BUDGET_PAUSE_MS);
+    if (!(error instanceof NotSentNow)) throw error;
+    context.log.warn({ job: held.job.id, tenant: job.tenantId, why: error.message }, 'texts wait for their vectors');
+    return putBack(held, error.waitMs);
   }
 }
 

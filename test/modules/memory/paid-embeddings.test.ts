@@ -227,7 +227,8 @@ describe('Embeddings of a provider', () => {
       sent += 1;
       return { model: undefined, tokens: undefined };
     };
-    const request = { provider: 'openai', model: 'text-embedding-3-small', tokens: 6, signal };
+    const unlimited = { rateLimiter: null, rates: null, isOverdue: () => false };
+    const request = { provider: 'openai', model: 'text-embedding-3-small', ...unlimited, tokens: 6, signal };
     await assert.rejects(pay({ ...owner(), purpose: 'recall_embeddings' }, request, send), gone);
     assert.equal(sent, 0);
     assert.deepEqual(await states(), [['recall_embeddings', 'released', 'released']]);

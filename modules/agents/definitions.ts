@@ -1,5 +1,6 @@
 /** Caches agent and tool versions as runs pinned them. They never change. */
 import { LRUCache } from 'lru-cache';
+import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { guardedBy } from '../../core/stricter-tool.ts';
@@ -9,6 +10,7 @@ import type { PinnedTool } from '../../core/events.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
 import { loadToolVersions } from '../../db/tools.ts';
 import type { Database, Tx } from '../../db/database.ts';
+import { isBuiltinAgent } from './builtin-agent.ts';
 
 export interface DefinitionCache {
   /** The definition and the tools by name that a run started with. Throws if a version is missing. */
@@ -55,7 +57,7 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
   // Combines what was found and loaded, not the cache's content afterwards: a run with more tools than are kept would
   // evict its own.
   const loadIn = async (tx: Tx, pins: Pins): Promise<PinnedDefinitions> => {
-    const definition = agents.get(agentKey(pins)) ?? (await loadAgentVersion(tx, pins.agentId, pins.agentVersion));
+    const definition = agents.get(agentKey(pins)) ?? (await loadAgent(tx, pins));
     if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
     const versions = versionsOf(pins);
     const found = keptOf(pins.tenantId, versions);
@@ -72,6 +74,13 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
     load: async (pins) => kept(pins) ?? db.withTenant(pins.tenantId, (tx) => loadIn(tx, pins)),
     loadIn,
   };
+}
+
+/** The agent that is built in is in no table. */
+function loadAgent(tx: Tx, { agentId, agentVersion }: Pins): Promise<AgentDefinition | undefined> {
+  return isBuiltinAgent(agentId)
+    ? Promise.resolve(BUILTIN_PLANNER.definition)
+    : loadAgentVersion(tx, agentId, agentVersion);
 }
 
 /** A version of a tool. */

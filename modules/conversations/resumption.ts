@@ -13,6 +13,7 @@ import type { Tx } from '../../db/database.ts';
 import { findCarried, findContextAt, findLastUsage } from '../../db/replay.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/tool-calls.ts';
+import { isBuiltinAgent } from '../agents/builtin-agent.ts';
 import type { DefinitionCache } from '../agents/definitions.ts';
 import { endedResults, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { readSent } from './sent-messages.ts';
@@ -40,7 +41,7 @@ export async function readResumption(
   { definitions, messages }: { definitions: DefinitionCache; messages: boolean },
 ): Promise<Resumption | undefined> {
   const run = runId === null ? undefined : await findRunRow(tx, runId);
-  if (!run || run.erased_at || !(await loadAgentVersion(tx, run.agent_id, run.agent_version))) return undefined;
+  if (!run || run.erased_at || !(await hasAgent(tx, run))) return undefined;
   const { id, tenant_id: tenantId, agent_id: agentId, agent_version: agentVersion } = run;
   const awaited = await listAwaitedCalls(tx, id);
   const pinned = await definitions.loadIn(tx, { tenantId, agentId, agentVersion, tools: run.pinned.tools });
@@ -54,6 +55,10 @@ export async function readResumption(
     waiting: awaited.length > 0 ? await readWaiting(tx, run) : [],
     ...(messages && { messages: await readNow(tx, run) }),
   };
+}
+
+async function hasAgent(tx: Tx, { agent_id: id, agent_version: version }: RunRow): Promise<boolean> {
+  return isBuiltinAgent(id) || (await loadAgentVersion(tx, id, version)) !== undefined;
 }
 
 /** The last message of a run that waits for results is the one they will be part of. */

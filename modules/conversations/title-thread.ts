@@ -5,6 +5,7 @@ import { threadTitle } from '../../core/titles.ts';
 import { listFirstTurns, setTitles, type FirstTurn } from '../../db/threads.ts';
 import type { TitleJob } from '../../jobs/titles.ts';
 import type { Context } from '../governance/context.ts';
+import { isBuiltinAgent } from '../agents/builtin-agent.ts';
 import { askForTool, type OwnTool } from '../model-calls/ask-for-tool.ts';
 import { modelsOf } from './models-of.ts';
 
@@ -51,7 +52,7 @@ async function askForTitle(
   const answer = await askForTool(context, {
     tenantId,
     workspaceId: turn.workspace_id,
-    agentId: turn.agent_id,
+    agentId: isBuiltinAgent(turn.agent_id) ? undefined : turn.agent_id,
     threadId: turn.thread_id,
     purpose: 'title',
     models: names,

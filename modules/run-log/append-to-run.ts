@@ -36,6 +36,7 @@ export interface AppendedChange {
   outbox?: OutboxRow[];
   continuation?: OutboxRow | undefined;
   messages?: NonNullable<RunChange['messages']>;
+  title_if_first?: string;
   dormant?: true;
   /** Other writes of the transaction, already sent. */
   along?: Promise<unknown>;

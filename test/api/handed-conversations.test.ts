@@ -46,7 +46,11 @@ describe('handoffs of conversations', () => {
       if (name === 'bob') await finished;
       return text('over');
     };
-    const objective = { schema_version: 'v1', agent_id: ids['ann'], objective_prompt: 'And then?' };
+    const { id: team_id } = await make('/v1/teams', { name: 'both', members: [{ agent_id: ids['ann'] }] });
+    const objective = (of: Record<string, unknown>, thread_id: string) => {
+      const asked = { schema_version: 'v1', objective_prompt: 'And then?', request_id: randomUUID() };
+      return api.call('POST', '/v1/objectives', { key, body: { ...asked, ...of, thread_id } });
+    };
     const headers = { accept: 'application/json, text/event-stream' };
     const begin: Record<string, (thread: string) => Promise<{ text: string }>> = {
       run: (thread_id) =>
@@ -54,8 +58,8 @@ describe('handoffs of conversations', () => {
           key,
           body: { thread_id, input: { message: 'And then?' } },
         }),
-      objective: (thread_id) =>
-        api.call('POST', '/v1/objectives', { key, body: { ...objective, request_id: randomUUID(), thread_id } }),
+      objective: (thread_id) => objective({ agent_id: ids['ann'] }, thread_id),
+      'objective of a team': (thread_id) => objective({ team_id }, thread_id),
       mcp: (thread_id) => {
         const params = { name: 'run_ann', arguments: { message: 'And then?', thread_id } };
         return api.call('POST', '/mcp', {

@@ -6,6 +6,7 @@ import { conversationRequests, type AnthropicRequest } from '../support/fake-ant
 import type { FakeServer } from '../support/fake-http.ts';
 import { tablesWith } from '../support/find-text.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { titleThreads } from '../../modules/conversations/title-threads.ts';
 
 describe("A team's objective on a thread", () => {
   let api: TestApi;
@@ -95,6 +96,8 @@ describe("A team's objective on a thread", () => {
       ['ann', ...said, 'And now?'],
       ['bob', ...said, 'And now?\n\nResult of 1-ann:\nann answers'],
     ]);
+    const { resumption } = await read(`/v1/threads/${thread_id}?messages=true`);
+    assert.equal(resumption.messages.length, 4);
     model.requests.length = 0;
     const last = await turn('lead', 'And then?', thread_id);
     assert.deepEqual(readBy(), [['lead', ...said, 'And now?', 'bob answers', 'And then?']]);
@@ -135,6 +138,24 @@ describe("A team's objective on a thread", () => {
       for (const said of asked)
         assert.deepEqual(said.slice(-3, -1), ['The word is KESTREL.', begun.output.message], JSON.stringify(way));
     }
+  });
+
+  it('has a title made of it where it begins a thread that its client names, or is the first to be answered', async () => {
+    const of = await team({}, ['bob']);
+    const titleOf = async (run_id: string) => {
+      const { thread_id } = await done(run_id);
+      await waitUntil('the thread has a title', async () => {
+        await titleThreads(api.context);
+        return (await read(`/v1/threads/${thread_id}`)).title !== null;
+      });
+      return (await read(`/v1/threads/${thread_id}`)).title;
+    };
+    assert.equal(await titleOf(await asTeam('ext:begun by a team', {}, of)), 'A title');
+    say = () => undefined;
+    const open = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Hello' } }, 202);
+    await make(`/v1/runs/${open.run_id}/cancel`, {}, 202);
+    say = (name) => text(`${name} answers`);
+    assert.equal(await titleOf(await asTeam(open.thread_id, {}, of)), 'A title');
   });
 
   it('keeps from those who do a part of the work what was said on the thread', async () => {

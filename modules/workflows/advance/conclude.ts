@@ -10,6 +10,7 @@ import { isPlanUntrusted } from '../../../db/task-inputs.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import type { Tx } from '../../../db/database.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
+import { findThread } from '../../../db/threads.ts';
 import { findWorkflow, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
@@ -105,7 +106,19 @@ export async function concluded(
     { ...by, type: 'run.completed', payload: { stop_reason: 'end_turn', output_ordinal: ordinal } },
     { ...by, type: 'turn.completed', payload: { stop_reason: 'end_turn', ordinal, ...untrusted } },
   ];
-  return { events: [...events, ...ends], messages, release: true };
+  return { events: [...events, ...ends], messages, release: true, ...(await titleAfter(step)) };
+}
+
+/** Titles a conversation by its first turn, also if that is a team's. The thread that a workflow has made for itself has no title. */
+async function titleAfter({
+  tx,
+  run,
+  workflow,
+}: Pick<WorkflowLook, 'tx' | 'run' | 'workflow'>): Promise<Pick<AppendedChange, 'title_if_first'>> {
+  if (workflow.team_id === null) return {};
+  const { thread_id: id, thread_place: place } = run;
+  const isClients = (place ?? 1) > 1 || (await findThread(tx, id))?.external_id;
+  return isClients ? { title_if_first: id } : {};
 }
 
 /** A run's status after these events. */

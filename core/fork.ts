@@ -106,7 +106,7 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
     turnCount: turn ? turnCount - 1 : turnCount,
     turn: {
       id: turn?.id ?? '',
-      input: turn?.input ?? lastInput(messages),
+      input: turn ? inputOf(turn, messages) : asInput(messages.findLast(isSaid)),
       begun: true,
       steps: turn?.steps ?? 0,
       toolCalls: callsMade(state),
@@ -123,8 +123,24 @@ function withoutOutputs(graph: GraphState): GraphState {
   return { ...before, from: [], outcomes: {}, queue: before.queue.map(({ node }) => ({ node, from: [] })) };
 }
 
-function lastInput(messages: readonly Message[]): TurnInput {
-  const asked = messages.findLast(({ role, content }) => role === 'user' && textOf(content) !== '');
+/** What the open turn is asked; the first that is said behind the last answer, if the messages have another question. */
+function inputOf({ input }: Pick<OpenTurn, 'input'>, messages: readonly Message[]): TurnInput {
+  const asks = (block: Message['content'][number]) => block.type === 'text' && block.text === input.message;
+  if (messages.some(({ role, content }) => role === 'user' && content.some(asks))) return input;
+  const answer = messages.findLastIndex((message) => message.role === 'assistant' && useIds(message).length === 0);
+  const { output_schema, metadata } = input;
+  return {
+    ...asInput(messages.slice(answer + 1).find(isSaid)),
+    ...(output_schema && { output_schema }),
+    ...(metadata && { metadata }),
+  };
+}
+
+function isSaid({ role, content }: Message): boolean {
+  return role === 'user' && textOf(content) !== '';
+}
+
+function asInput(asked: Message | undefined): TurnInput {
   const images = (asked?.content ?? []).filter(
     (block): block is ImageBlock | FileBlock => block.type === 'image' || block.type === 'file',
   );

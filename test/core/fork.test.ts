@@ -45,6 +45,21 @@ describe('a conversation that a client puts in the place of another', () => {
     assert.deepEqual([asked.turn?.input, asked.turn?.begun], [{ message: 'c' }, true]);
     assert.equal(withMessages(state, [user(text('a')), assistant(text('b'))]).turn, null);
   });
+
+  it('asks an open turn its new question where it has one, and else what it was asked', () => {
+    const { events } = simulate([6, 6, 6, 6], { maxSteps: 3, turnTimeoutMs: 1000 }, false);
+    const called = events.findIndex(({ type }) => type === 'tool.requested');
+    const state = foldAll(null, events.slice(0, called + 1));
+    assert.ok(state?.turn?.begun);
+    const input = { ...state.turn.input, output_schema: { type: 'object' }, message_id: 'm' };
+    const open = { ...state, turn: { ...state.turn, input } };
+    const asked = (...messages: Message[]) => withMessages(open, messages).turn?.input;
+    const work = [assistant(use('1')), user(result('1'))];
+    assert.deepEqual(asked(user(text(input.message)), ...work, user(text('steer'))), input);
+    const other = { message: 'other', output_schema: input.output_schema };
+    assert.deepEqual(asked(user(text('a')), assistant(text('b')), user(text('other')), ...work), other);
+    assert.deepEqual(asked(user(text('other')), user(text('steer'))), other);
+  });
 });
 
 describe('the point of a fork', () => {

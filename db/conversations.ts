@@ -4,14 +4,18 @@ import type { TurnInput } from '../core/events.ts';
 import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
+import { asColumns } from './query-builder.ts';
+import type { FoundThread } from './threads.ts';
+import { firstNumber, IS_COUNTED_APART, newestOf, partsOf, partsOfItself, TURNS_MORE } from './thread-parts.ts';
 
 export interface ConversationRow {
   id: string;
   run_id: string;
   thread_id: string;
+  thread_place: number;
   agent_id: string;
   number: number;
-  /** Its number among the thread's turns, from 1. */
+  /** Its number among the turns of its own thread, from 1. */
   sequence_number: number;
   status: TurnRow['status'];
   input: TurnInput;
@@ -25,11 +29,14 @@ export interface ConversationRow {
   created_at: Date;
   completed_at: Date | null;
   base_length: number;
+  /** How many of its conversation's messages are of lineages before its run's own. */
+  shared_length: number;
   erased_at: Date | null;
 }
 
 const COLUMNS = `u.id, u.run_id, r.thread_id, r.thread_place, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
-  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at`;
+  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length,
+  coalesce((r.lineage_base->-1->>'length')::int, 0) as shared_length, r.erased_at`;
 const SIZED = `${COLUMNS}, json_bytes(u.input) + coalesce(json_bytes(m.content), 0) as bytes`;
 const OF_TURN = `left join turn_extras x on x.turn_id = u.id left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
 const TABLES = `runs r join turns u on u.run_id = r.id ${OF_TURN}`;
@@ -43,47 +50,55 @@ const numbered = (turns: string, order: string) => `with page as materialized ($
     select thread_id, thread_place, sum(sum(more)) over (partition by thread_id order by thread_place rows between unbounded preceding and 1 preceding) as more
     from (select thread_id, thread_place, 0 as more from page
       union all
-      select p.thread_id, b.thread_place, coalesce(b.turn_count - ${firstNumber('b.id')}, -1)
+      select p.thread_id, b.thread_place, ${TURNS_MORE}
         from (select thread_id, max(thread_place) as place from page group by thread_id) p
           cross join lateral (select b.id, b.thread_place, b.turn_count from runs b where b.thread_id = p.thread_id and b.thread_place < p.place
-            and (b.turn_count <> 1 or b.forked_from_run_id is not null) offset 0) b) counted
+            and ${IS_COUNTED_APART} offset 0) b) counted
     group by thread_id, thread_place)
   select page.*, (page.thread_place + coalesce(e.more, 0) + page.number - ${firstNumber('page.run_id')})::bigint as sequence_number
   from page join earlier e on e.thread_id = page.thread_id and e.thread_place = page.thread_place order by ${order}`;
 
-const firstNumber = (run: string) => `(select min(f.number) from turns f where f.run_id = ${run})`;
+/** The same, up to a page's size, sorted by these columns. */
+const numberedUntilFull = (turns: string, order: readonly string[]) =>
+  numbered(untilFull(turns, order.join(', ')), order.map((column) => `page.${column}`).join(', '));
 
-const descending = (columns: readonly string[], of = '') => columns.map((column) => `${of}${column} desc`).join(', ');
+/** A turn in a thread's conversation: its number in the run at this place of the thread that is so many forks back. */
+export interface TurnOfThread {
+  forks: number;
+  place: number;
+  number: number;
+}
 
-/** The same, up to a page's size, sorted by these columns, descending. */
-const numberedUntilFull = (turns: string, columns: readonly string[]) =>
-  numbered(untilFull(turns, descending(columns)), descending(columns, 'page.'));
+/** A turn of a thread, or of one that the thread was forked from, so many forks back. */
+export type ThreadTurnRow = ConversationRow & { forks: number };
 
-/** A page of a thread's turns, newest first, before a given number. */
+/**
+ * A page of a thread's conversation, newest first, before a given turn. `keyId`: a key that may read only threads on which it
+ * has asked for a turn.
+ */
 export async function listThreadTurns(
   tx: Tx,
-  threadId: string,
-  page: { before?: { place: number; number: number } | undefined; limit: number },
-): Promise<Page<ConversationRow & { thread_place: number }>> {
-  // What is shown is found by indexes first: by itself, the join with the texts might be sorted as a whole. A subquery makes the bound
-  // one that an index is searched by, where the plan is not made for its value.
-  const turns = `select ${SIZED} from (
-      select t.id from (
-        select b.id, b.thread_place from runs b
-          where b.thread_id = $1 and b.thread_place <= (select coalesce($2::int, 2147483647)) and exists (select from turns o where o.run_id = b.id)
-          order by b.thread_place desc limit $4 + 1) b
-        cross join lateral (
-          select t.id, t.number from turns t
-            where t.run_id = b.id and t.number < case when b.thread_place = $2::int then $3::int else 2147483647 end
-            order by t.number desc limit $4) t
-      order by b.thread_place desc, t.number desc limit $4) shown
+  { id, is_forked: isForked }: Pick<FoundThread, 'id' | 'is_forked'>,
+  page: { before?: TurnOfThread | undefined; keyId?: string | undefined; limit: number },
+): Promise<Page<ThreadTurnRow>> {
+  // What is shown is found by indexes first: by itself, the join with the texts might be sorted as a whole.
+  const turns = `select ${SIZED}, shown.forks from (
+      with recursive ${isForked ? partsOf({ thread: '$1', key: '$6' }) : partsOfItself('$1')}
+      select t.id, p.forks from (
+          select n.thread_id, n.forks, case when cut.is_here then $2::int else n.place end as place,
+            case when cut.is_here then $3::int else n.before end as before
+          from parts n ${asColumns('n.forks = $5::int and ($2::int, $3::int) < (n.place, n.before) as is_here')} cut where n.forks >= $5::int) p
+        cross join lateral ${newestOf('$4')} t
+      order by p.forks, t.thread_place desc, t.number desc limit $4) shown
     join turns u on u.id = shown.id join runs r on r.id = u.run_id ${OF_TURN}`;
-  const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit + 1];
-  const found = await tx.query<ConversationRow & Sized & { thread_place: number }>(
-    numberedUntilFull(turns, ['thread_place', 'number']),
+  const { before, keyId, limit } = page;
+  const values = [id, before?.place ?? null, before?.number ?? null, limit + 1, before?.forks ?? 0];
+  if (isForked) values.push(keyId ?? null);
+  const found = await tx.query<ThreadTurnRow & Sized>(
+    numberedUntilFull(turns, ['forks', 'thread_place desc', 'number desc']),
     values,
   );
-  return pageOfSized(found, page.limit);
+  return pageOfSized(found, limit);
 }
 
 /** A turn, identified by run and number. */
@@ -127,7 +142,7 @@ function listNamedTurns(tx: Tx, page: AgentPage): Promise<(ConversationRow & Siz
   const turns = `select ${SIZED} from ${TABLES}
      where u.agent_id = $1 and ($2::uuid is null or (u.created_at, u.id) < (${ofTurn('created_at')}, ${ofTurn('id')}))
      order by u.created_at desc, u.id desc limit $4`;
-  return tx.query(numberedUntilFull(turns, ['created_at', 'id']), valuesOf(page));
+  return tx.query(numberedUntilFull(turns, ['created_at desc', 'id desc']), valuesOf(page));
 }
 
 function listUnnamedTurns(tx: Tx, page: AgentPage): Promise<(ConversationRow & Sized)[]> {
@@ -135,7 +150,7 @@ function listUnnamedTurns(tx: Tx, page: AgentPage): Promise<(ConversationRow & S
      where r.agent_id = $1 and u.agent_id is null and ($2::uuid is null or r.id <= $2)
        and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
      order by r.id desc, u.number desc limit $4`;
-  return tx.query(numberedUntilFull(turns, ['run_id', 'number']), valuesOf(page));
+  return tx.query(numberedUntilFull(turns, ['run_id desc', 'number desc']), valuesOf(page));
 }
 
 function valuesOf({ agentId, before, limit }: AgentPage): unknown[] {

@@ -55,11 +55,12 @@ export async function hasAskedFor(
   tx: Tx,
   of: { runId: string; keyId: string } | { threadId: string; keyId: string },
 ): Promise<boolean> {
-  const [column, id] = 'runId' in of ? ['id', of.runId] : ['thread_id', of.threadId];
-  const rows = await tx.query(
-    `select 1 as asked from runs r join run_events e on e.run_id = r.id
-      where r.${column} = $1 and e.type = 'turn.started' and e.payload->>'requested_by' = $2 limit 1`,
-    [id, of.keyId],
-  );
+  const condition = 'runId' in of ? 'r.id = $1' : 'r.thread_id = $1';
+  const id = 'runId' in of ? of.runId : of.threadId;
+  const rows = await tx.query(`select 1 as asked where ${hasAsked(condition, '$2')}`, [id, of.keyId]);
   return rows.length > 0;
 }
+
+/** That a key has requested a turn of one of the runs `r`. */
+export const hasAsked = (runs: string, key: string) => `exists (select from runs r join run_events e on e.run_id = r.id
+  where ${runs} and e.type = 'turn.started' and e.payload->>'requested_by' = ${key}::text)`;

@@ -4,6 +4,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { Database, Tx } from './database.ts';
 import { filterByMetadata } from './filter-by-metadata.ts';
 import { fetchRows, newestFirst, selectFrom } from './query-builder.ts';
+import { beginsWithFork } from './thread-parts.ts';
 
 export interface ThreadView {
   id: string;
@@ -58,9 +59,15 @@ export async function listThreads(
   return fetchRows<ThreadView>(tx, newestFirst(query, { table: 'threads', alias: 't', before }).limit(limit));
 }
 
+export interface FoundThread extends ThreadView {
+  /** It may show parts of other threads. */
+  is_forked: boolean;
+}
+
 /** A thread; undefined if there is none. */
-export async function findThread(tx: Tx, id: string): Promise<ThreadView | undefined> {
-  const [row] = await fetchRows<ThreadView>(tx, selectFrom(COLUMNS, TABLES, [['t.id', '=', id]]));
+export async function findThread(tx: Tx, id: string): Promise<FoundThread | undefined> {
+  const columns = `${COLUMNS}, ${beginsWithFork('t.id')} as is_forked`;
+  const [row] = await fetchRows<FoundThread>(tx, selectFrom(columns, TABLES, [['t.id', '=', id]]));
   return row;
 }
 

@@ -21,7 +21,7 @@ const ofThread = defineRoute({
   threadToken: { scope: 'read', param: 'thread' },
   summary: 'What was said on a thread, a turn each, newest first',
   params: z.strictObject({ thread: threadPathParam }),
-  query: pageQuery(z.tuple([count, count])),
+  query: pageQuery(z.tuple([count, count, count.optional()])),
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { thread }, query: { limit, cursor: before }, context }) {
     const page = await context.db.withTenant(caller.tenantId, (tx) =>

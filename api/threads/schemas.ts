@@ -76,7 +76,7 @@ export const conversation = z
     agent_id: z.uuid(),
     run_id: z.uuid(),
     turn_id: z.uuid(),
-    sequence_number: z.number().describe('Its place among the turns of its thread, from 1.'),
+    sequence_number: z.number().describe('Its place in the conversation of its thread, from 1.'),
     status: z.string(),
     started_at: z.iso.datetime(),
     completed_at: z.iso.datetime().nullable(),

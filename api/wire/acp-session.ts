@@ -74,7 +74,7 @@ export function openAcpSession(context: Context, parts: AcpSessionParts): AcpSes
     resume: () =>
       inTurn(async () => {
         const turn = await readShownTurn(context, caller, sessionId);
-        await load(session, turn ? { place: turn.place, seq: turn.head } : { place: 0, seq: 0 });
+        await load(session, turn ? { place: turn.place, seq: turn.head } : { place: 1, seq: 0 });
       }),
     async prompt(said) {
       await loading;
@@ -107,10 +107,10 @@ async function load(session: Session, after: SessionPosition): Promise<void> {
 /** Shows what has happened after a position; returns the position reached. */
 async function replay({ context, caller, sessionId: threadId, tell, signal }: Session, after: SessionPosition) {
   let stands = after;
-  for await (const { frames, at } of replayThread(context, { tenantId: caller.tenantId, threadId, after }, ACP)) {
+  for await (const { frames, at } of replayThread(context, { caller, threadId, after }, ACP)) {
     if (signal.aborted) break;
     await tell(frames, at);
-    stands = at;
+    stands = at ?? stands;
   }
   return stands;
 }
@@ -170,12 +170,14 @@ async function catchUp(
   turn: ShownTurn,
 ): Promise<void> {
   if (!at) return;
-  const { tenantId } = caller;
-  for await (const { frames, at: next } of replayThread(context, { tenantId, threadId, after: at }, ACP)) {
-    const isReached = next.place > turn.place || (next.place === turn.place && next.seq >= turn.start);
-    if (signal.aborted || isReached) return;
+  for await (const { frames, at: next } of replayThread(context, { caller, threadId, after: at }, ACP)) {
+    if (signal.aborted || (next && isReached(next, turn))) return;
     await tell(frames, next);
   }
+}
+
+function isReached({ place, seq }: SessionPosition, turn: ShownTurn): boolean {
+  return place > turn.place || (place === turn.place && seq >= turn.start);
 }
 
 /** Lets a client that is cut off later know that its prompt was taken. */

@@ -4,6 +4,7 @@ import type { Attachment } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readPastTurns, type PastTurn } from '../../modules/conversations/shown-turns.ts';
+import { keyOfTurn } from '../../modules/conversations/threads.ts';
 import { threadIdInPath } from '../../modules/sessions/converse.ts';
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
@@ -21,7 +22,7 @@ const list = defineRoute({
     'What was said on a thread as messages of the AI SDK, two a turn: the newest turns, in their order, and with the ' +
     'cursor those before them. A turn at work is shown as far as the log has it',
   params: z.strictObject({ id: z.string().min(1).max(200) }),
-  query: pageQuery(z.tuple([count, count])),
+  query: pageQuery(z.tuple([count, count, count.optional()])),
   responses: { 200: pageFields('messages', uiMessage) },
   async handle({ caller, params, query: { limit, cursor: before }, context }) {
     const { tenantId } = caller;
@@ -31,7 +32,7 @@ const list = defineRoute({
     });
     const { shown, messages } = await showTurns(context, tenantId, turns);
     const last = shown < turns.length ? turns[shown - 1] : undefined;
-    const cursor = last ? [last.place, last.number] : next;
+    const cursor = last ? keyOfTurn(last) : next;
     return { status: 200, body: { messages, ...(cursor && { next_cursor: encodeCursor(cursor) }) } };
   },
 });

@@ -14,6 +14,7 @@ import {
   setTurnExtras,
   type ConversationRow,
 } from '../../db/conversations.ts';
+import { readBeginnings, type Beginning } from '../../db/thread-parts.ts';
 import {
   findHandedTurns,
   listTurnFiles,
@@ -27,7 +28,7 @@ import type { Tx } from '../../db/database.ts';
 import { withPartials } from '../../db/turns.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { spendingOf, type Spending } from './spending.ts';
-import { requireThread } from './threads.ts';
+import { keyOfTurn, requireThread, type TurnKey } from './threads.ts';
 
 export type { ConversationRow };
 
@@ -41,25 +42,28 @@ export interface Conversation extends Spending {
   files: TurnFile[];
 }
 
-/** Where a list of conversations continues: turn number, and the run's number or id. */
-type ConversationKey = [runId: string | number, number: number];
+/** Where a list of conversations continues: the run's number or id, turn number, and how many forks back the thread is. */
+type ConversationKey = [runId: string | number, number: number] | TurnKey;
 
 interface ConversationPage {
   conversations: Conversation[];
   next: ConversationKey | undefined;
 }
 
-/** A page of a thread's conversations, newest first; limited in size, too. Throws 404. */
+/**
+ * A page of a thread's conversations, newest first; limited in size, too. A fork's go on with those of the threads that it was
+ * forked from. Throws 404.
+ */
 export async function readThreadConversations(
   tx: Tx,
   caller: Pick<Caller, 'workspaceId'>,
   page: { threadId: string; before: ConversationKey | undefined; limit: number },
 ): Promise<ConversationPage> {
-  await requireThread(tx, caller, page.threadId);
-  const [place, number] = page.before ?? [];
-  const before = typeof place === 'number' && number !== undefined ? { place, number } : undefined;
-  const turns = await listThreadTurns(tx, page.threadId, { before, limit: page.limit });
-  return readPage(tx, turns, (row) => [row.thread_place, row.number]);
+  const thread = await requireThread(tx, caller, page.threadId);
+  const [place, number, forks = 0] = page.before ?? [];
+  const before = typeof place === 'number' && number !== undefined ? { place, number, forks } : undefined;
+  const turns = await listThreadTurns(tx, thread, { before, limit: page.limit });
+  return readPage(tx, turns, (row) => keyOfTurn({ ...row, place: row.thread_place }));
 }
 
 /** A page of the conversations of an agent's runs, newest first. Throws 404. */
@@ -98,37 +102,74 @@ async function readPage<R extends ConversationRow>(
   keyOf: (row: R) => ConversationKey,
 ): Promise<ConversationPage> {
   const turnIds = rows.map(({ id }) => id);
-  const [extents, calls, files, handed, shown] = await Promise.all([
+  const threadIds = [...new Set(rows.map((row) => row.thread_id))];
+  const [extents, calls, files, handed, shown, beginnings] = await Promise.all([
     listTurnMessages(tx, turnIds),
     listTurnModelCalls(tx, rows),
     listTurnFiles(tx, turnIds),
     findHandedTurns(tx, turnIds),
     withPartials(tx, rows),
+    readBeginnings(tx, threadIds),
   ]);
   const places = new Map(extents.map((place) => [place.turn_id, place]));
+  const starts = await startsOfForks(tx, rows, { places, beginnings });
   const conversations: Conversation[] = [];
   let bytes = 0;
   let last: R | undefined;
   for (const row of shown) {
-    const messages = row.erased_at ? [] : await readTurnMessages(tx, row, places.get(row.id));
-    if (handed.get(row.id)?.isWritten) noteHandoff(messages);
+    const place = { from: places.get(row.id)?.from ?? 0, to: places.get(row.id)?.to ?? 0 };
+    const from = starts.get(row.id) ?? Math.max(row.base_length, place.from);
+    const messages = row.erased_at ? [] : await readTurnMessages(tx, row, { from, to: place.to });
+    const of = handed.get(row.id);
+    if (of && (of.isWritten || from < row.shared_length)) noteHandoff(messages);
     bytes += JSON.stringify(messages).length + (row.partial?.length ?? 0);
     if (last && bytes > LIMITS.eventsPageBytes) break;
     const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);
-    conversations.push({ row, messages, files: ofTurn(files), ...spendingOf(ofTurn(calls)) });
+    const sequence_number = (beginnings.get(row.thread_id)?.turns ?? 0) + row.sequence_number;
+    const numbered = { ...row, sequence_number };
+    conversations.push({ row: numbered, messages, files: ofTurn(files), ...spendingOf(ofTurn(calls)) });
     last = row;
   }
   const hasMore = more || rows.length > conversations.length;
   return { conversations, next: hasMore && last ? keyOf(last) : undefined };
 }
 
+type Places = ReadonlyMap<string, { from: number | null; to: number | null }>;
+
+/**
+ * Where the first turns of threads begin in their conversations that begin with a fork: behind the last turn that the thread
+ * shows of others. What lies between is no other turn's: messages that a client has given, or the beginning of a turn that was
+ * open at the point.
+ */
+async function startsOfForks(
+  tx: Tx,
+  rows: readonly ConversationRow[],
+  { places, beginnings }: { places: Places; beginnings: ReadonlyMap<string, Beginning> },
+): Promise<ReadonlyMap<string, number>> {
+  const firsts = rows.filter((row) => row.thread_place === 1 && beginnings.has(row.thread_id) && isFirst(places, row));
+  const lastOf = (row: ConversationRow) => beginnings.get(row.thread_id)?.lastTurnId;
+  const before = firsts.flatMap((row) => lastOf(row) ?? []);
+  const ends = before.length > 0 ? await listTurnMessages(tx, before) : [];
+  const endOf = new Map(ends.map(({ turn_id: id, to }) => [id, to]));
+  return new Map(
+    firsts.map((row) => {
+      const last = lastOf(row);
+      const end = last === undefined ? 0 : (endOf.get(last) ?? row.base_length);
+      return [row.id, Math.min(end, row.base_length)];
+    }),
+  );
+}
+
+/** No turn of its run before it was read by a model. */
+function isFirst(places: Places, { id }: ConversationRow): boolean {
+  return typeof places.get(id)?.from !== 'number';
+}
+
 async function readTurnMessages(
   tx: Tx,
   row: ConversationRow,
-  place: { from: number | null; to: number | null } | undefined,
+  { from, to: length }: { from: number; to: number },
 ): Promise<SaidMessage[]> {
-  const from = Math.max(row.base_length, place?.from ?? 0);
-  const length = place?.to ?? 0;
   if (length <= from) return [];
   const messages = await readMessages(tx, row.run_id, { from, length, shownBytes: LIMITS.shownOutputBytes });
   const said = row.completed_at === null ? messages.flatMap(withoutOpenCalls) : messages;

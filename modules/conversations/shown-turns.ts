@@ -5,11 +5,13 @@ import { listThreadTurns } from '../../db/conversations.ts';
 import { findHandedTurns, listTurnExtents } from '../../db/turn-contents.ts';
 import type { Tx } from '../../db/database.ts';
 import type { ShownTurn } from '../../db/shown-turns.ts';
-import { requireThread } from './threads.ts';
+import { keyOfTurn, keyToAsk, requireThread, type TurnKey } from './threads.ts';
 
 /** A turn, its number in its run, and what it was asked. */
 export interface PastTurn extends ShownTurn {
   number: number;
+  /** How many forks back its thread is from the one that it is shown on. */
+  forks: number;
   /** Sequence number after its last one, as its run stands now. */
   beyond: number;
   input: TurnInput;
@@ -17,19 +19,20 @@ export interface PastTurn extends ShownTurn {
   isHanded: boolean;
 }
 
-/** The turn of that number in the run of that place on the thread. */
-type PastTurnKey = [place: number, number: number];
-
-/** A page of a thread's turns, newest first, without those of erased runs. It ends where it is large enough. Throws 404. */
+/**
+ * A page of a thread's turns, newest first, without those of erased runs. A fork's go on with those of the threads that it was
+ * forked from, as far as the caller may read these. It ends where it is large enough. Throws 404.
+ */
 export async function readPastTurns(
   tx: Tx,
-  caller: Pick<Caller, 'workspaceId'>,
-  page: { threadId: string; before: PastTurnKey | undefined; limit: number },
-): Promise<{ turns: PastTurn[]; next: PastTurnKey | undefined }> {
+  caller: Caller,
+  page: { threadId: string; before: TurnKey | undefined; limit: number },
+): Promise<{ turns: PastTurn[]; next: TurnKey | undefined }> {
   const { threadId, limit } = page;
-  await requireThread(tx, caller, threadId);
-  const before = page.before && { place: page.before[0], number: page.before[1] };
-  const { rows, more } = await listThreadTurns(tx, threadId, { before, limit });
+  const thread = await requireThread(tx, caller, threadId);
+  const [place, number, forks = 0] = page.before ?? [];
+  const before = place !== undefined && number !== undefined ? { place, number, forks } : undefined;
+  const { rows, more } = await listThreadTurns(tx, thread, { before, keyId: keyToAsk(caller, threadId), limit });
   const kept = rows.filter(({ erased_at }) => erased_at === null);
   const ids = kept.map(({ id }) => id);
   const [extents, handed] = await Promise.all([listTurnExtents(tx, ids), findHandedTurns(tx, ids)]);
@@ -37,10 +40,12 @@ export async function readPastTurns(
     const extent = extents.find(({ turn_id }) => turn_id === row.id);
     if (!extent) return [];
     const { start, beyond, head, is_open: isOpen } = extent;
-    const { run_id: runId, id: turnId, thread_place: place, number, input } = row;
+    const { run_id: runId, id: turnId, input } = row;
+    const at = { threadId: row.thread_id, place: row.thread_place, number: row.number, forks: row.forks };
     const isHanded = handed.has(turnId);
-    return [{ threadId, runId, turnId, place, number, start, beyond, head, isOpen, input, isHanded }];
+    return [{ ...at, runId, turnId, start, beyond, head, isOpen, input, isHanded }];
   });
   const last = rows.at(-1);
-  return { turns, next: more && last ? [last.thread_place, last.number] : undefined };
+  const next = last && { place: last.thread_place, number: last.number, forks: last.forks };
+  return { turns, next: more && next ? keyOfTurn(next) : undefined };
 }

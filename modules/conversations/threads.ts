@@ -1,18 +1,40 @@
 /** Reads and changes threads for the API, only in the caller's workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, erased, notFound } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
+import type { TurnOfThread } from '../../db/conversations.ts';
 import { findByExternalId, lockExternalId, setExternalId } from '../../db/external-ids.ts';
-import { findThread, listThreads, updateThread, type ThreadChange, type ThreadView } from '../../db/threads.ts';
+import {
+  findThread,
+  listThreads,
+  updateThread,
+  type FoundThread,
+  type ThreadChange,
+  type ThreadView,
+} from '../../db/threads.ts';
 
 export type { ThreadView };
 
 /** A thread of the caller's workspace. Throws 404. */
-export async function requireThread(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<ThreadView> {
+export async function requireThread(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<FoundThread> {
   const thread = await findThread(tx, id);
   if (thread?.workspace_id !== caller.workspaceId) throw notFound('The thread');
   return thread;
+}
+
+/** The caller's key, if of other threads than this one it may read only those on which it has asked for a turn. */
+export function keyToAsk({ scopes, keyId, boundThreadId }: Caller, threadId: string): string | undefined {
+  return hasScope(scopes, 'runs:read') || boundThreadId === threadId ? undefined : keyId;
+}
+
+/** The turn of that number in the run of that place on the thread that is so many forks back. */
+export type TurnKey = [place: number, number: number, forks?: number | undefined];
+
+/** Where the page behind a turn of a thread's conversation continues. */
+export function keyOfTurn({ place, number, forks }: TurnOfThread): TurnKey {
+  return forks > 0 ? [place, number, forks] : [place, number];
 }
 
 /** A page of threads, newest first. Throws 404 for an unknown agent. */

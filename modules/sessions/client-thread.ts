@@ -9,8 +9,10 @@ import type { Tx } from '../../db/database.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { findTurnStart } from '../../db/sessions.ts';
 import { findRunOnThread, type RunOnThread } from '../../db/shown-turns.ts';
+import { listPartsOfOthers, type PartOfOther } from '../../db/thread-parts.ts';
 import { findThread, insertThread } from '../../db/threads.ts';
 import { hasAskedFor } from '../../db/requesters.ts';
+import { keyToAsk } from '../conversations/threads.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { cancelRun } from '../runs/end-run.ts';
@@ -60,6 +62,8 @@ export async function requireReadableThread(tx: Tx, caller: Caller, threadId: st
   if ((await findThread(tx, threadId))?.head_run_id) throw notFound('The session');
 }
 
+export type { PartOfOther };
+
 /** A run, and where in it the turn of a position begins. */
 export interface RunFrom extends RunOnThread {
   turnStart: number;
@@ -75,6 +79,14 @@ export async function findRunFrom(
     if (!run) return undefined;
     return { ...run, turnStart: run.place === place ? await findTurnStart(tx, { runId: run.id, seq }) : 0 };
   });
+}
+
+/** What a thread shows of others, oldest first, as far as the caller may read it. */
+export async function readPartsOfOthers(
+  context: Context,
+  { caller, threadId }: { caller: Caller; threadId: string },
+): Promise<PartOfOther[]> {
+  return context.db.withTenant(caller.tenantId, (tx) => listPartsOfOthers(tx, threadId, keyToAsk(caller, threadId)));
 }
 
 /** Stops the thread's open turn, and with it a run that does not stay open. False if no turn is open, or it has ended meanwhile. */

@@ -37,6 +37,7 @@ import {
   findTurnStart,
   readSessionState,
 } from '../../db/sessions.ts';
+import { listPartsOfOthers, readBeginnings } from '../../db/thread-parts.ts';
 import { listFirstTurns, lockThreadsDownTo, setTitles } from '../../db/threads.ts';
 import { claimDueActs } from '../../db/maintenance-acts.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
@@ -172,7 +173,11 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'runs of an agent, first page': (tx) => listRuns(tx, { agentId: agent, limit }),
     'runs to retry': (tx) => listRunIds(tx, { workspaceId: workspace, status: ['failed'], isRetryable: true, limit }),
     'runs of states': (tx) => listRuns(tx, { status: ['executing', 'planning'], limit }),
-    'conversations of a thread': (tx) => listThreadTurns(tx, agent, { limit }),
+    'conversations of a thread': (tx) => listThreadTurns(tx, { id: agent, is_forked: false }, { limit }),
+    'conversations of the thread of a fork': (tx) =>
+      listThreadTurns(tx, { id: agent, is_forked: true }, { keyId: middle, limit }),
+    'how the conversations of threads begin': (tx) => readBeginnings(tx, [agent, middle]),
+    'what a thread shows of others': (tx) => listPartsOfOthers(tx, agent),
     'conversations of an agent': (tx) => listAgentTurns(tx, agent, { limit }),
     'further conversations of an agent': (tx) =>
       listAgentTurns(tx, agent, { before: { run: middle, number: 1 }, limit }),
@@ -255,7 +260,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
 
   it('conversations of a page count through their thread once, not once for each of them', async () => {
     const turns = {
-      thread: (tx: Tx) => listThreadTurns(tx, agent, { limit }),
+      thread: (tx: Tx) => listThreadTurns(tx, { id: agent, is_forked: false }, { limit }),
       agent: (tx: Tx) => listAgentTurns(tx, agent, { limit }),
     };
     for (const [of, list] of Object.entries(turns)) {

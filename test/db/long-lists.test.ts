@@ -1,8 +1,10 @@
 /** Its subject is SQL: a page of a list costs what it shows, however long the list is. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { listAuditRows } from '../../db/audit.ts';
-import { listThreadTurns } from '../../db/conversations.ts';
+import { listThreadTurns, type TurnOfThread } from '../../db/conversations.ts';
 import type { Tx } from '../../db/database.ts';
+import { readBeginnings } from '../../db/thread-parts.ts';
 import { listRuns } from '../../db/runs.ts';
 import { listDeliveries } from '../../db/webhook-deliveries.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -16,6 +18,13 @@ const ROWS = sized({ usual: 3000, nightly: 20_000 });
 const limit = 20;
 /** A page may look at so many rows, of all its tables. */
 const MOST = 40 * limit;
+/** And at so many for each fork behind it. */
+const MOST_OF_FORK = 30;
+/** The thread of a fork of a fork and so on, with the turns of so many. */
+const threadOf = (forks: number) => {
+  const hex = createHash('md5').update(`g${forks}`).digest('hex');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+};
 
 describe(`A page of a list of ${ROWS} rows`, () => {
   const tenant = newId();
@@ -39,6 +48,18 @@ describe(`A page of a list of ${ROWS} rows`, () => {
           ${series}, generate_series(${first}, ${first} + ${turns} - 1) as n`);
       await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
         select $tenant, ${idsOf('r')}, 1, ${idsOf('r')}, 'assistant', '[{"type": "text", "text": "said"}]', '', now() ${series}`);
+      // Each run of one turn is forked from the one before, at its end.
+      const chain = 'from generate_series(1, 200) as i';
+      await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, thread_place, kind, status, turn_count, config,
+          pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq, fence,
+          dormant, forked_from_run_id)
+        select ${idsOf('f')}, $tenant, $tenant, $tenant, '1.0.0', ${idsOf('g')}, 1, 'agent', 'completed', i, '{}', '{}', false,
+          ${idsOf('f')}, '[]', 2 * i - 2, 2 * i, 1, 0, 0, 0, now(), now(), 9, 1, true, case when i > 1 then md5('f' || i - 1)::uuid end ${chain}`);
+      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, output_ordinal)
+        select ${idsOf('v')}, $tenant, ${idsOf('f')}, i, 'complete', '{"message": "m"}', 1, 0, 0, now(), 2 * i - 1 ${chain}`);
+      await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, occurred_at)
+        select ${idsOf('f')}, 2, $tenant, $tenant, 'run.forked', 3, jsonb_build_object('turn_count', i - 1, 'modified', '[]'::jsonb), 'user', now()
+          ${chain} where i > 1`);
       // Ids go the other way than the clock of the database, as those of processes may.
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type, target_id, created_at)
         select lpad(to_hex(${ROWS} - i), 32, '0')::uuid, $tenant, case when i % 1000 = 1 then 'agent.updated' else 'agent.created' end, 'api_key',
@@ -56,10 +77,13 @@ describe(`A page of a list of ${ROWS} rows`, () => {
   };
 
   it('of turns of a thread looks at those it shows, wherever it begins', async () => {
-    for (const before of [undefined, { place: Math.ceil(ROWS / 2), number: 1 }, { place: 30, number: 1 }]) {
-      const { count, found } = await reading((tx) => listThreadTurns(tx, thread, { before, limit }));
+    for (const place of [undefined, Math.ceil(ROWS / 2), 30]) {
+      const before = place === undefined ? undefined : { forks: 0, place, number: 1 };
+      const { count, found } = await reading((tx) =>
+        listThreadTurns(tx, { id: thread, is_forked: false }, { before, limit }),
+      );
       assert.equal(found.rows.length, limit);
-      assert.ok(count <= MOST, `${count} rows were read from ${before?.place ?? 'the end'}`);
+      assert.ok(count <= MOST, `${count} rows were read from ${place ?? 'the end'}`);
     }
   });
 
@@ -77,15 +101,15 @@ describe(`A page of a list of ${ROWS} rows`, () => {
 
   it('of turns numbers them through their thread, past runs of several turns, of none, and forked ones', async () => {
     const walked: { run_id: string; number: number; sequence_number: number }[] = [];
-    let before: { place: number; number: number } | undefined;
+    let before: TurnOfThread | undefined;
     do {
       const from = before;
       const { rows, more } = await testDatabase.database.withTenant(tenant, (tx) =>
-        listThreadTurns(tx, thread, { before: from, limit: 199 }),
+        listThreadTurns(tx, { id: thread, is_forked: false }, { before: from, limit: 199 }),
       );
       walked.push(...rows);
       const last = rows.at(-1);
-      before = more && last ? { place: last.thread_place, number: last.number } : undefined;
+      before = more && last ? { forks: 0, place: last.thread_place, number: last.number } : undefined;
     } while (before);
     const all = await testDatabase.database.withTenant(tenant, (tx) =>
       tx.query<{ run_id: string; number: number; sequence_number: number }>(
@@ -96,6 +120,36 @@ describe(`A page of a list of ${ROWS} rows`, () => {
     );
     const told = walked.map(({ run_id, number, sequence_number }) => ({ run_id, number, sequence_number }));
     assert.deepEqual(told, all);
+  });
+
+  it('of turns goes back through forks of forks, each of which it looks at once', async () => {
+    const forkOf = (forks: number) => ({ id: threadOf(forks), is_forked: true });
+    for (const forks of [20, 200]) {
+      const { count, found } = await reading((tx) => listThreadTurns(tx, forkOf(forks), { limit: 1 }));
+      assert.deepEqual(
+        found.rows.map(({ number }) => number),
+        [forks],
+      );
+      assert.ok(count <= MOST_OF_FORK * forks, `${count} rows were read of ${forks} forks`);
+      const all = await reading((tx) => listThreadTurns(tx, forkOf(forks), { limit: 500 }));
+      assert.deepEqual(
+        all.found.rows.map(({ number }) => number),
+        Array.from({ length: forks }, (_, back) => forks - back),
+      );
+      const last = { forks: 9, place: 1, number: forks - 9 };
+      const next = await reading((tx) => listThreadTurns(tx, forkOf(forks), { before: last, limit: 5 }));
+      assert.deepEqual(
+        next.found.rows.map(({ number }) => number),
+        [10, 11, 12, 13, 14].map((back) => forks - back),
+      );
+    }
+    const threads = Array.from({ length: 50 }, (_, back) => threadOf(200 - back));
+    const { count, found } = await reading((tx) => readBeginnings(tx, threads));
+    assert.deepEqual(
+      threads.map((id) => found.get(id)?.turns),
+      Array.from({ length: 50 }, (_, back) => 199 - back),
+    );
+    assert.ok(count <= MOST_OF_FORK * 200, `${count} rows were read of 50 of 200 forks`);
   });
 
   it('of the audit log looks at those it shows, whatever it is asked for', async () => {

@@ -2,6 +2,7 @@
 import type { Trust } from '../core/origin.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { partsOf } from './thread-parts.ts';
 
 export type FileOrigin = 'user' | 'tool' | 'provider';
 
@@ -228,11 +229,21 @@ export async function findFiles(tx: Tx, ids: readonly string[], workspaceId?: st
   );
 }
 
-/** Whether a file is that of a thread; one that is no thread's is that of each on which it came into a run. */
+/**
+ * Whether a file is that of a thread, or came to one that the thread was forked from before what a fork shows of it ends. One
+ * that is no thread's is that of each on which it came into a run.
+ */
 export async function isFileOfThread(tx: Tx, { id, threadId }: { id: string; threadId: string }): Promise<boolean> {
+  const isInPart = (run: string, at: string) =>
+    `(p.forks = 0 or ${at} <= ends.at and (${run} is null or exists (select from runs r where r.id = ${run} and r.thread_place <= p.place)))`;
   const rows = await tx.query(
-    `select 1 from files f where f.id = $1 and (f.thread_id = $2 or f.thread_id is null and exists (
-       select 1 from file_uses u join runs r on r.id = u.run_id where u.file_id = f.id and r.thread_id = $2))`,
+    `with recursive ${partsOf({ thread: '$2', key: 'null' })}
+     select 1 from files f cross join parts p
+       left join lateral (select coalesce(t.completed_at, o.created_at) as at from runs o left join turns t on t.run_id = o.id and t.number < p.before
+         where o.thread_id = p.thread_id and o.thread_place = p.place order by t.number desc limit 1) ends on true
+     where f.id = $1 and (f.thread_id = p.thread_id and ${isInPart('f.run_id', 'f.created_at')}
+       or f.thread_id is null and exists (select from file_uses u join runs b on b.id = u.run_id
+         where u.file_id = f.id and b.thread_id = p.thread_id and ${isInPart('u.run_id', 'u.created_at')})) limit 1`,
     [id, threadId],
   );
   return rows.length > 0;

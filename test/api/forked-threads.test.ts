@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { methods, type SessionNotification } from '@agentclientprotocol/sdk';
 import type { UIMessage } from 'ai';
+import { onFilesystem, type Place as StorePlace } from '../support/file-places.ts';
+import { PIXEL } from '../support/pixel.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { openAcp } from '../support/wire/acp.ts';
@@ -27,13 +29,18 @@ const NO_SERVERS = { cwd: '/', mcpServers: [] };
 
 describe('the thread of a fork', () => {
   let api: ScriptedService;
+  let store: StorePlace;
   let agent: string;
 
   before(async () => {
-    api = await startScriptedService();
+    store = await onFilesystem();
+    api = await startScriptedService({ env: { DROVER_FILES_URL: store.url } });
     agent = await api.newAgent(undefined, { autonomy_level: 3 });
   });
-  after(() => api.close());
+  after(async () => {
+    await api.close();
+    await store.close();
+  });
 
   const post = async (path: string, body: unknown, key = api.key) => {
     const { status, json, text } = await api.call('POST', path, { body, key });
@@ -325,6 +332,28 @@ describe('the thread of a fork', () => {
       const { messages } = await get(`${path}?cursor=${cursor}`, own);
       assert.ok(!JSON.stringify(messages).includes('say two'), String(place));
     }
+  });
+
+  it('has the files of the turns that it shows, and no other, for a token for it', async () => {
+    const picture = (words: string) => {
+      const source = { type: 'base64', media_type: 'image/png', data: PIXEL.replace(/^.*,/, '') };
+      return { message: words, attachments: [{ type: 'image', source }] };
+    };
+    const first = await talk(['say one']);
+    for (const input of [picture('say two'), { message: 'say three' }, picture('say four')]) {
+      await post(`/v1/runs/${first.run}/turns`, { input });
+    }
+    const fork = await replay(first.run, { checkpoint_id: (await checkpoints(first.run))[1]?.id });
+    assert.deepEqual(await asked(fork.thread), ['say one', 'say two', 'say three']);
+    const { token: key } = await post(`/v1/threads/${fork.thread}/tokens`, { ttl_seconds: 600, scopes: ['read'] });
+    const filesOf = async (thread: string) =>
+      (await uiMessages(thread)).flatMap(({ parts }) =>
+        parts.flatMap((part) => (part.type === 'file' ? part.url : [])),
+      );
+    const [shared, later, ...others] = await filesOf(first.thread);
+    assert.deepEqual([await filesOf(fork.thread), others], [[shared], []]);
+    assert.equal((await api.call('GET', shared ?? '', { key })).status, 200);
+    assert.equal((await api.call('GET', later ?? '', { key })).status, 403);
   });
 
   it('shows a key that may not read only what was said on threads where it has asked for a turn', async () => {

@@ -107,6 +107,11 @@ interface Team {
   members: readonly { agent_id: string; role: string }[];
 }
 
+/** Whether an agent does the work of a team: its members do, and its supervisor. */
+export function isInTeam({ supervisor_agent_id, members }: Omit<Team, 'orchestration_pattern'>, id: string): boolean {
+  return id === supervisor_agent_id || members.some(({ agent_id }) => agent_id === id);
+}
+
 /** A subtask of a plan derived from how a team works. */
 interface TeamSubtask {
   id: string;

@@ -96,7 +96,7 @@ export async function writeRequested(
     request,
     made: { name, agentId, teamId, input, settings, successCriteria },
     isListed: true,
-    tasks: (owner) => tasksOf(tx, owner, { subtasks: plan, isOfTeam: definition === undefined }),
+    tasks: (owner) => tasksOf(tx, owner, { subtasks: plan, isOfTeam: definition === undefined, team }),
   });
 }
 

@@ -1,11 +1,13 @@
 /** Makes task rows from a workflow's definition. */
 import { impossible, type DroverError, type FieldError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { isInTeam } from '../../core/team.ts';
 import { findCycle, planFaults, remainingPaths } from '../../core/workflow.ts';
 import { findAgentIds, listUnknownAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { changePaths, listPaths } from '../../db/task-inputs.ts';
 import { insertTasks, type NewTask, type TaskRequirements } from '../../db/tasks.ts';
+import type { TeamRow } from '../../db/teams.ts';
 import { newId } from '../../lib/new-id.ts';
 
 export interface PlannedSubtask {
@@ -56,13 +58,15 @@ interface PlanToWrite {
   known?: readonly { id: string; name: string }[];
   /** The team's own plan, which no client has sent. */
   isOfTeam?: boolean;
+  /** The team that is to do a client's plan. */
+  team?: TeamRow | undefined;
 }
 
-/** The tasks of a checked plan. Throws 422 for an unknown agent. */
+/** The tasks of a checked plan. Throws 422 for an unknown agent, or one outside the team. */
 export async function tasksOf(
   tx: Tx,
   owner: PlanOwner,
-  { subtasks, known = [], isOfTeam = false }: PlanToWrite,
+  { subtasks, known = [], isOfTeam = false, team }: PlanToWrite,
 ): Promise<NewTask[]> {
   const names = subtasks.flatMap(({ agent }) => agent ?? []);
   const agents = names.length === 0 ? new Map<string, string>() : await findAgentIds(tx, owner.workspaceId, names);
@@ -73,6 +77,7 @@ export async function tasksOf(
     const { id, description, dependencies, required_capabilities, agent } = subtask;
     const agentId = agent === undefined ? null : agents.get(agent);
     if (agentId === undefined) throw noAgent(agent ?? '', isOfTeam ? undefined : index);
+    if (agentId !== null && team && !isInTeam(team, agentId)) throw noMember(agent ?? '', index);
     return {
       ...owner,
       id: ids.get(id) ?? '',
@@ -93,6 +98,11 @@ function noAgent(agent: string, index: number | undefined): DroverError {
     index === undefined
       ? { path: 'body.team_id', message: `names a team with an agent that was deprecated: ${agent}` }
       : unknownAgent(`${PATH}.${index}.agent`, agent);
+  return impossible(`${fault.path} ${fault.message}`, [fault]);
+}
+
+function noMember(agent: string, index: number): DroverError {
+  const fault = { path: `${PATH}.${index}.agent`, message: `names no member of the team: ${agent}` };
   return impossible(`${fault.path} ${fault.message}`, [fault]);
 }
 

@@ -286,4 +286,63 @@ describe('teams', () => {
     assert.deepEqual([tasks[0].status, tasks[1].error?.code], ['completed', 'InsufficientAgents']);
     assert.equal(tasks[1].error.message, 'The team is deleted, and has no members.');
   });
+
+  const orphaned = async (flow: Record<string, unknown>, pattern: Record<string, unknown> = {}) => {
+    thinking = undefined;
+    const members = ['north', 'lead'].map((role, priority) => ({ agent_id: agents[role], role, priority }));
+    const team = { name: 'left', orchestration_pattern: 'sequential', members, ...pattern };
+    const { id: team_id } = await make('/v1/teams', team);
+    const { id } = await make('/v1/workflows', { name: 'x', team_id, input: { user_query: 'THINK' }, ...flow }, 202);
+    await waitUntil('somebody thinks', () => Promise.resolve(thinking !== undefined));
+    const body = { members: members.slice(0, 1) };
+    assert.equal((await api.call('PATCH', `/v1/teams/${team_id}`, { key, body })).status, 200);
+    (thinking as (() => void) | undefined)?.();
+    const ends = ['completed', 'failed'];
+    await waitUntil('the workflow ends', async () => ends.includes((await read(`/v1/workflows/${id}`)).status));
+    return (await read(`/v1/workflows/${id}`)).tasks;
+  };
+
+  it('give nothing of their work to a member that has left since, though a subtask names it', async () => {
+    const tasks = await orphaned({});
+    assert.deepEqual([tasks[1].status, tasks[1].assignment.assigned_agent_id], ['completed', agents['north']]);
+    const later = { id: 'b', description: 'Lead.', dependencies: ['a'], agent: 'lead' };
+    const subtasks = [
+      { id: 'a', description: 'THINK', dependencies: [] },
+      { ...later, required_capabilities: ['leading'] },
+    ];
+    const [, left] = await orphaned({ definition: { subtasks } });
+    assert.equal(left.error?.code, 'InsufficientAgents');
+    assert.equal(
+      left.error.message,
+      'The agent lead is not in the team. No other active agent has what the task requires.',
+    );
+    const [, led] = await orphaned({ definition: { subtasks } }, { supervisor_agent_id: agents['lead'] });
+    assert.deepEqual(
+      [led.status, led.assignment.assigned_agent_id],
+      ['completed', agents['lead']],
+      'the supervisor is of the team',
+    );
+  });
+
+  it('refuse a definition with a subtask for an agent that is not in the team', async () => {
+    const members = [{ agent_id: agents['north'] }];
+    const team = { name: 'few', orchestration_pattern: 'parallel', members, supervisor_agent_id: agents['lead'] };
+    const { id: team_id } = await make('/v1/teams', team);
+    const ask = (agent: string, expected: number) => {
+      const subtasks = [{ id: 'a', description: 'Go.', dependencies: [], agent }];
+      return make(
+        '/v1/workflows',
+        { name: 'x', team_id, input: { user_query: 'Why?' }, definition: { subtasks } },
+        expected,
+      );
+    };
+    for (const agent of ['south', agents['south'] ?? '']) {
+      const { errors } = await ask(agent, 422);
+      assert.deepEqual(
+        errors.map(({ path }: { path: string }) => path),
+        ['body.definition.subtasks.0.agent'],
+      );
+    }
+    for (const agent of ['north', 'lead']) await ask(agent, 202);
+  });
 });

@@ -1,6 +1,7 @@
 /** Chooses an agent for a task: the one it names, else the best match (002, "Algorithm 1"). */
 import { LIMITS } from '../../../core/limits.ts';
 import { matchAgents, toThousandths, type Match, type SimilarSkills } from '../../../core/matching.ts';
+import { isInTeam } from '../../../core/team.ts';
 import { findAgent } from '../../../db/agents.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
@@ -67,10 +68,12 @@ function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowLook, task:
 export async function whyNobody(look: WorkflowLook, task: ScheduledTask): Promise<string> {
   const { tx, workflow } = look;
   const { preferred, isOpen } = wantedFor(look, task);
-  if ((await teamOf(look)) === 'deleted') return 'The team is deleted, and has no members.';
+  const team = await teamOf(look);
+  if (team === 'deleted') return 'The team is deleted, and has no members.';
   const agent = preferred && (await findAgent(tx, preferred, workflow.workspace_id));
-  const why = agent ? whyNotTaken(agent) : undefined;
-  if (why === undefined) return 'No active agent has what the task requires.';
+  const isGone = agent && team && !isInTeam(team, agent.id);
+  const why = isGone ? `The agent ${agent.definition.name} is not in the team.` : agent && whyNotTaken(agent);
+  if (!why) return 'No active agent has what the task requires.';
   return isOpen ? `${why} No other active agent has what the task requires.` : why;
 }
 
@@ -105,9 +108,10 @@ async function candidates(
   { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
   const team = await teamOf(look);
-  // Only members do a team's work; a deleted team has none, whatever agent a task names.
+  // Only members do a team's work, whatever agent a task names: one may have left since. A deleted team has none.
   if (team === 'deleted') return [];
-  const named = preferred
+  const isMember = preferred !== null && (team === undefined || isInTeam(team, preferred));
+  const named = isMember
     ? await lookUp(look, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
     : [];
   const ids = team?.members.map(({ agent_id }) => agent_id);

@@ -1,7 +1,7 @@
 /** Consolidation of short-term memory: which entries are kept, merged, shortened and evicted. Pure. */
 import { beginningOf } from '../content.ts';
 import type { MemoryType } from './entry.ts';
-import { denies, entitiesOf, numbersOf } from './words.ts';
+import { isSameFact } from './same-fact.ts';
 
 export const CONSOLIDATION_STRATEGIES = ['importance', 'age', 'hybrid'] as const;
 export type ConsolidationStrategy = (typeof CONSOLIDATION_STRATEGIES)[number];
@@ -138,16 +138,6 @@ export function planConsolidation(
     if (!same) stays.add(entry.id);
   }
   return plan;
-}
-
-/** Whether two texts of similar meaning state the same fact: another number, name or a "not" makes another fact. */
-export function isSameFact(left: string, right: string): boolean {
-  const same = (a: readonly string[], b: readonly string[]) => a.toSorted().join(' ') === b.toSorted().join(' ');
-  return (
-    denies(left) === denies(right) &&
-    same(numbersOf(left), numbersOf(right)) &&
-    same(entitiesOf(left), entitiesOf(right))
-  );
 }
 
 const CHARS_PER_TOKEN = 4;

@@ -1,7 +1,7 @@
 /** Judges what a turn's extraction proposes: rules that refuse, and the origin of what is kept. Pure. */
 import { isTrusted, type MemoryOrigin, type MemoryType } from './entry.ts';
-import { isSameFact } from './consolidation.ts';
 import { junkRuleOf, type JunkRule } from './junk.ts';
+import { isSameFact, plainOf } from './same-fact.ts';
 import { entitiesOf, hasUnspaced, numbersOf, wordsOf } from './words.ts';
 
 /** What a model, or the rules, propose to remember. */
@@ -57,7 +57,7 @@ export function judgeProposal({ add, supersede }: Proposal, evidence: Evidence):
     if (rule) judged.refused[rule] = (judged.refused[rule] ?? 0) + 1;
     else {
       accept();
-      taken.add(normal(content));
+      taken.add(plainOf(content));
     }
   };
   const replaced = new Set<string>();
@@ -71,7 +71,7 @@ export function judgeProposal({ add, supersede }: Proposal, evidence: Evidence):
     judge(rule, accept, each.content);
   }
   for (const each of add) {
-    const rule = taken.has(normal(each.content)) ? 'duplicate' : ruleForNew(each.content, evidence);
+    const rule = taken.has(plainOf(each.content)) ? 'duplicate' : ruleForNew(each.content, evidence);
     judge(rule, () => judged.add.push({ ...each, origin: originOf(each.content, evidence) }), each.content);
   }
   return judged;
@@ -79,7 +79,7 @@ export function judgeProposal({ add, supersede }: Proposal, evidence: Evidence):
 
 function ruleForNew(content: string, { systemPrompt, recalled, shown, similar }: Evidence): JunkRule | undefined {
   const said = [...recalled, ...shown.map((entry) => entry.content)];
-  if (isKnown(content, similar.get(content) ?? [])) return 'duplicate';
+  if ((similar.get(content) ?? []).some((other) => isSameFact(content, other))) return 'duplicate';
   return junkRuleOf(content, { systemPrompt, recalled: said });
 }
 
@@ -91,28 +91,10 @@ function ruleForCorrection(
   const before = shown.find((entry) => entry.id === id);
   if (!before) return 'unknown_entry';
   if (isTrusted(before.origin) && !isTrusted(origin)) return 'untrusted';
-  if (isKnown(content, [before.content])) return 'duplicate';
+  // Whoever corrects says another value, however alike the two are.
+  if (plainOf(content) === plainOf(before.content)) return 'duplicate';
   // Most of its words were in the entry that it replaces.
   return junkRuleOf(content, { systemPrompt, recalled: [] });
-}
-
-function isKnown(content: string, others: readonly string[]): boolean {
-  return others.some((other) => normal(other) === normal(content) || isSameMeaning(content, other));
-}
-
-/** For texts with a high cosine: numbers, names and denials decide whether they mean the same. */
-function isSameMeaning(left: string, right: string): boolean {
-  return left.length > 0 && isSameFact(left, right) && sharesMost(left, right);
-}
-
-/** Half of the shorter text's words are shared. An embedding alone takes any two short sentences of one form for the same. */
-function sharesMost(left: string, right: string): boolean {
-  const [short = [], long = []] = [stemsOf(left), stemsOf(right)].toSorted((a, b) => a.length - b.length);
-  return short.filter((stem) => long.includes(stem)).length * 2 >= short.length;
-}
-
-function normal(text: string): string {
-  return wordsOf(text).join(' ');
 }
 
 /** Minimum share of a text's significant words that somebody must have said for it to be theirs. */

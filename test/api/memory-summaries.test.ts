@@ -63,12 +63,13 @@ describe('What consolidation makes of a memory', () => {
     assert.equal(await uses(), 2);
   });
 
-  it('is merged from a cosine of 0.95, and not where a number differs', async () => {
+  it('is merged from a cosine of 0.95, and not where a number or a word differs', async () => {
     const at = (cosine: number) => [cosine, Math.sqrt(1 - cosine ** 2)];
     const pairs = [
-      ['The boat to the island is late.', 'The boat to the island is late today.', 0.96],
-      ['The bus to the harbour is slow.', 'The bus to the harbour is slow now.', 0.94],
+      ['The boat to the island is late.', 'The boat to the island is really late.', 0.96],
+      ['The bus to the harbour is slow.', 'The bus to the harbour is really slow.', 0.94],
       ['The tram has 40 seats for us.', 'The tram has 41 seats for us.', 0.99],
+      ['The left lamp of the car is broken.', 'The right lamp of the car is broken.', 0.99],
     ] as const;
     for (const [index, [kept, other, cosine]] of pairs.entries()) {
       const ids = [await add(kept, { memory_type: 'EPISODIC' }), await add(other)];

@@ -3,7 +3,6 @@ import fc from 'fast-check';
 import {
   candidatesOf,
   importanceOf,
-  isSameFact,
   planConsolidation,
   shorten,
   type ConsolidationSettings,
@@ -108,16 +107,17 @@ describe('the plan of a consolidation', () => {
     assert.ok((summarized[0]?.content.length ?? 999) <= 200);
   });
 
-  it('merges nothing into what says another number, name or the opposite, however near that is', () => {
+  it('merges nothing into what says another number, name or word, or the opposite, however near that is', () => {
     const own = entry('a', { ...vital, content: 'Ada pays 40 euros.' });
     const others = [
-      'Ada has paid 40 euros.',
+      'Ada really pays 40 euros.',
+      'Ada got 40 euros.',
       'Ada pays 41 euros.',
       'Ada pays Bob 40 euros.',
       'Ada never pays 40 euros.',
     ];
     const merged = others.map((content) => plan([own], [{ id: 'a', other: 'z', content }]).merged.length);
-    assert.deepEqual(merged, [1, 0, 0, 0]);
+    assert.deepEqual(merged, [1, 0, 0, 0, 0]);
   });
 
   it('merges what is remembered already, and never both of two into each other', () => {
@@ -176,15 +176,8 @@ describe('the plan of a consolidation', () => {
   });
 });
 
-describe('two texts', () => {
-  it('are one fact unless a number, a name or a denial differs', () => {
-    assert.ok(isSameFact('The budget is 500 euros.', 'the budget was 500 euros'));
-    assert.ok(!isSameFact('The budget is 500 euros.', 'The budget is 600 euros.'));
-    assert.ok(!isSameFact('She lives in Oslo.', 'She lives in Bergen.'));
-    assert.ok(!isSameFact('She likes fish.', "She doesn't like fish."));
-  });
-
-  it('stay within their budget when they are shortened, and keep whole sentences', () => {
+describe('a text', () => {
+  it('stays within its budget when it is shortened, and keeps whole sentences', () => {
     const text = 'The project ships in May. Hello. The project needs a reviewer. Bye.';
     assert.equal(shorten(text, 14), 'The project ships in May. The project needs a reviewer.');
     fc.assert(

@@ -45,16 +45,17 @@ describe('What a turn teaches', () => {
     assert.deepEqual(judge([copy], { shown: [shown(known)] }).refused, { recalled_text: 1 });
   });
 
-  it('is the same as what is near it, unless a number, a name or a denial tells them apart', () => {
+  it('is the same as what is near it, unless a number, a name, a word or a denial tells them apart', () => {
     const similar = new Map([
       ['The user has 3 cats at home.', ['The user has 2 cats at home.']],
       ['The user likes green tea a lot.', ['The user likes green tea.']],
       ['The user does not like green tea.', ['The user likes green tea.']],
+      ['The right headlight is broken.', ['The left headlight is broken.']],
     ]);
     const { add: kept, refused } = judge([...similar.keys()], { similar });
     assert.deepEqual(
       kept.map(({ content }) => content),
-      ['The user has 3 cats at home.', 'The user does not like green tea.'],
+      ['The user has 3 cats at home.', 'The user does not like green tea.', 'The right headlight is broken.'],
     );
     assert.deepEqual(refused, { duplicate: 1 });
   });

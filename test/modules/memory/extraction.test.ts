@@ -391,6 +391,29 @@ describe('What an agent learns from its turns', () => {
     );
   });
 
+  it('is another value of the same thing, however alike the two sentences are, said by rules or by a model', async () => {
+    agent = await engine.agent({ memory_config, llm_config: { default_model: 'offline' } });
+    for (const [before, after] of [
+      ['My delivery address is the office.', 'My delivery address is the warehouse.'],
+      ['My usual drink is tea.', 'My usual drink is now water.'],
+      ['My budget is small.', 'My budget is large.'],
+      ['My language is C++.', 'My language is C#.'],
+    ] as const) {
+      await ask(before);
+      await learn();
+      await ask(after);
+      assert.deepEqual(await learn(), [{ added: 0, superseded: 1, refused: 0 }], after);
+      await ask(after);
+      assert.deepEqual(await learn(), [{ added: 0, superseded: 0, refused: 1 }], 'said again');
+    }
+    agent = await engine.agent({ memory_config });
+    const { id } = await add('The parcel of the user is missing.');
+    const correction = { id, content: 'The parcel of the user is found.', reason: '' };
+    engine.say([text('ok'), submit({ supersede: [correction] })]);
+    await ask('My parcel is found.');
+    assert.deepEqual(await learn(), [{ added: 0, superseded: 1, refused: 0 }]);
+  });
+
   it('is shortened by its model when it is consolidated, or by its weightiest sentences', async () => {
     const consolidation = { min_age_hours: 0, importance_threshold: 0, max_entry_tokens: 20 };
     const consolidate = async (reply: AnthropicReply) => {

@@ -72,21 +72,22 @@ interface ComparedPair {
 
 /**
  * Pairs each of these entries with up to `limit` others that share most words: live, in force, valid at a common time, and of
- * the same user or of none. Ordered by id, then newest first.
+ * the same user or, unless `isApart`, of none. Ordered by id, then newest first.
  */
 export async function listComparedTexts(
   tx: Tx,
-  of: { agentId: string; ids: readonly string[]; limit: number },
+  of: { agentId: string; ids: readonly string[]; limit: number; isApart: boolean },
 ): Promise<ComparedPair[]> {
   const join = `memory_entries e on e.id = found.id and e.agent_id = $1 and e.${LIVE} and (e.expires_at is null or e.expires_at > now())
     and (e.valid_to is null or e.valid_to > now()) and (own.valid_to is null or own.valid_to > coalesce(e.valid_from, e.created_at))
-    and coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true)`;
+    and case when $4::boolean then e.metadata->>'user_id' is not distinct from own.metadata->>'user_id'
+      else coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true) end`;
   return tx.query(
     `select own.id as entry, own.content, o.id as other, o.content as other_content from memory_entries own
        cross join lateral (${likeWords({ text: 'own.content', notId: 'own.id', limit: '$3', join })}) l
        join memory_entries o on o.id = l.id
       where own.id = any($2::uuid[]) and own.agent_id = $1 and own.${LIVE} order by own.id, o.id desc`,
-    [of.agentId, of.ids, of.limit],
+    [of.agentId, of.ids, of.limit, of.isApart],
   );
 }
 

@@ -1,5 +1,6 @@
 /** Entries of agents' memory: rows, versions, and the words in the text index. */
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
+import type { Whose } from '../core/memory/whose.ts';
 import type { Tx } from './database.ts';
 
 export interface MemoryRow {
@@ -119,16 +120,17 @@ export async function findMemory(
   return row;
 }
 
-/** A live entry with exactly this text that is still true, of this user or of none if one is given; undefined if there is none. */
+/** A live entry with exactly this text that is still true, and concerns `whose` (`concerns`) if given; undefined if there is none. */
 export async function findSameText(
   tx: Tx,
-  of: { tenantId: string; agentId: string; hash: string; userId?: string | undefined },
+  of: { tenantId: string; agentId: string; hash: string; whose?: Whose },
 ): Promise<MemoryRow | undefined> {
   const [row] = await tx.query<MemoryRow>(
     `select ${MEMORY_COLUMNS} from memory_entries
       where tenant_id = $1 and content_hash = $3 and agent_id = $2 and ${LIVE} and ${STILL_SO}
-        and ($4::text is null or coalesce(metadata->>'user_id', $4) = $4) order by id limit 1`,
-    [of.tenantId, of.agentId, of.hash, of.userId ?? null],
+        and case when $5::boolean then metadata->>'user_id' is not distinct from $4
+          else $4::text is null or coalesce(metadata->>'user_id', $4) = $4 end order by id limit 1`,
+    [of.tenantId, of.agentId, of.hash, of.whose?.userId ?? null, of.whose?.isApart ?? false],
   );
   return row;
 }

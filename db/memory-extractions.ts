@@ -2,6 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { MemoryOrigin } from '../core/memory/entry.ts';
+import type { Whose } from '../core/memory/whose.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { Tx } from './database.ts';
 import { STILL_SO } from './memory-entries.ts';
@@ -83,20 +84,26 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
   return row;
 }
 
-/** The newest live entries said by users: a turn may correct them without sharing a word. */
+/** The newest live entries said by users that concern `whose` (`concerns`): a turn may correct them without sharing a word. */
 export async function listNewestSaid(
   tx: Tx,
-  of: { agentId: string; userId: string | null; limit: number },
+  of: { agentId: string; whose: Whose; limit: number },
 ): Promise<{ id: string; content: string; origin: MemoryOrigin }[]> {
   const newest = `select id, content, origin from memory_entries
     where agent_id = $1 and origin = 'user' and status in ('active', 'disputed') and memory_type <> 'SHORT_TERM'`;
-  if (of.userId === null) return tx.query(`${newest} order by id desc limit $2`, [of.agentId, of.limit]);
+  const { userId, isApart } = of.whose;
   const user = await userOf(tx);
+  if (userId === undefined) {
+    const nobodys = isApart ? `and ${user} is null` : '';
+    return tx.query(`${newest} ${nobodys} order by id desc limit $2`, [of.agentId, of.limit]);
+  }
+  const own = `${newest} and ${user} = $3 order by id desc limit $2`;
+  if (isApart) return tx.query(own, [of.agentId, of.limit, userId]);
   // One after the other, so that an index leads to those of each.
   return tx.query(
-    `(${newest} and ${user} = $3 order by id desc limit $2) union all (${newest} and ${user} is null order by id desc limit $2)
+    `(${own}) union all (${newest} and ${user} is null order by id desc limit $2)
      order by id desc limit $2`,
-    [of.agentId, of.limit, of.userId],
+    [of.agentId, of.limit, userId],
   );
 }
 
@@ -158,15 +165,17 @@ export async function listExtractions(
 }
 
 /**
- * For each vector (pgvector's notation), by index: texts of live, still true entries nearly as close as the same text; of this
- * user or of none if one is given.
+ * For each vector (pgvector's notation), by index: texts of live, still true entries nearly as close as the same text that concern
+ * `whose` (`concerns`).
  */
 export async function findNearTexts(
   tx: Tx,
-  of: { agentId: string; userId: string | undefined; model: string; vectors: readonly string[]; leastCosine: number },
+  of: { agentId: string; whose: Whose; model: string; vectors: readonly string[]; leastCosine: number },
 ): Promise<{ place: number; content: string }[]> {
-  const user = of.userId === undefined ? undefined : await userOf(tx);
-  const own = user === undefined ? '' : `and (e.${user} = $5 or e.${user} is null)`;
+  const { userId, isApart } = of.whose;
+  const user = `e.${await userOf(tx)}`;
+  const nobodys = isApart ? `and ${user} is null` : '';
+  const own = userId === undefined ? nobodys : `and (${user} = $5 ${isApart ? '' : `or ${user} is null`})`;
   return tx.query(
     `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
         select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
@@ -175,6 +184,6 @@ export async function findNearTexts(
              else $2 || '#' || vector_dims(v.vector::vector) end
          order by e.embedding <=> v.vector::vector limit 5) n
       where n.distance <= $4::float8`,
-    [of.agentId, of.model, of.vectors, 1 - of.leastCosine, ...(of.userId === undefined ? [] : [of.userId])],
+    [of.agentId, of.model, of.vectors, 1 - of.leastCosine, ...(userId === undefined ? [] : [userId])],
   );
 }

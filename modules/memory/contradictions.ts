@@ -1,8 +1,9 @@
 /** Finds what a new entry contradicts among the agent's most similar ones: by rules with the write, or by a model later. */
 import type { Caller } from '../../core/caller.ts';
-import { conflictSettings, type AgentDefinition } from '../../core/definition.ts';
+import { conflictSettings, memorySettings, type AgentDefinition } from '../../core/definition.ts';
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
+import { keepsApart } from '../../core/memory/whose.ts';
 import type { Tx } from '../../db/database.ts';
 import { disputeMemories } from '../../db/memory-conflicts.ts';
 import { insertChecks, listComparedTexts } from '../../db/memory-checks.ts';
@@ -47,10 +48,11 @@ export async function checkContradictions(tx: Tx, written: WrittenMemories): Pro
   }
   // Of two simultaneous writes the second sees the first, which without the lock would be uncommitted and invisible.
   await lockMemoryOf(tx, agentId);
+  const isApart = keepsApart(memorySettings(written.definition));
   const asked = new Set<string>();
   for (let from = 0; from < ids.length; from += TOGETHER) {
     const some = ids.slice(from, from + TOGETHER);
-    const pairs = await listComparedTexts(tx, { agentId, ids: some, limit: COMPARED });
+    const pairs = await listComparedTexts(tx, { agentId, ids: some, limit: COMPARED, isApart });
     const found = pairs.filter(({ content, other_content: other }) => contradicts(content, other));
     for (const id of some) {
       const own = found.filter(({ entry, other }) => entry === id && !asked.has(`${other} ${id}`));

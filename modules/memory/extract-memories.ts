@@ -4,8 +4,9 @@
  */
 import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
 import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
-import type { AgentDefinition } from '../../core/definition.ts';
+import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
 import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
+import { keepsApart, type Whose } from '../../core/memory/whose.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
 import {
@@ -50,9 +51,10 @@ export async function extractMemories(
   const model = await modelOf(context, { tenantId, agentId });
   const owner = { tenantId, agentId };
   const said = { text: saidIn(turn), at: context.clock(), topK: 12, model };
+  const whose = { userId: turn.config.session?.user_id, isApart: keepsApart(memorySettings(definition)) };
   // None of other users: this one may not correct those.
-  const like = await findLike(context, { ...owner, userId: turn.config.session?.user_id }, said);
-  const shown = await shownTo(context, { owner, turn, like });
+  const like = await findLike(context, { ...owner, whose }, said);
+  const shown = await shownTo(context, { owner, whose, like });
   const asked = { tenantId, turn, definition, shown };
   const proposed = await proposeMemories(context, { ...asked, mayWait: mayAskAgain(turn.attempts) }, stop);
   if (proposed.kind === 'later') {
@@ -60,7 +62,7 @@ export async function extractMemories(
     return { later: 1 };
   }
   const vectors = model === undefined ? undefined : await vectorsOf(context, { owner, model, proposed, stop });
-  const learning = { ...asked, proposed, owner, model, vectors, at: context.clock() };
+  const learning = { ...asked, proposed, owner, whose, model, vectors, at: context.clock() };
   const judged = await context.db.withTenant(tenantId, (tx) => learn(tx, learning));
   if (!judged) return { skipped: 1 };
   for (const [rule, count] of Object.entries(judged.refused)) context.metrics.memoriesRefused.inc({ rule }, count);
@@ -72,16 +74,17 @@ export async function extractMemories(
 /** Entries similar to the turn, and the newest from users. */
 async function shownTo(
   { db }: ExtractionContext,
-  { owner, turn, like }: { owner: Learning['owner']; turn: LearntTurn; like: readonly { entry: FoundMemory }[] },
+  { owner, whose, like }: { owner: Learning['owner']; whose: Whose; like: readonly { entry: FoundMemory }[] },
 ): Promise<ShownMemory[]> {
   const near = like.map(({ entry }) => entry);
-  const newest = { agentId: owner.agentId, userId: turn.config.session?.user_id ?? null, limit: NEWEST };
+  const newest = { agentId: owner.agentId, whose, limit: NEWEST };
   const said = await db.withTenant(owner.tenantId, (tx) => listNewestSaid(tx, newest));
   return [...near, ...said.filter(({ id }) => near.every((entry) => entry.id !== id))];
 }
 
 interface Learning {
   owner: { tenantId: string; agentId: string };
+  whose: Whose;
   turn: LearntTurn;
   definition: AgentDefinition;
   shown: readonly ShownMemory[];
@@ -132,19 +135,18 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
   return judged;
 }
 
-async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learning): Promise<Evidence> {
+async function gather(tx: Tx, { owner, whose, turn, definition, shown, ...rest }: Learning): Promise<Evidence> {
   const { proposed, model, vectors } = rest;
   const texts = proposed.proposal.add.map(({ content }) => content);
   const similar = new Map<string, string[]>();
-  const userId = turn.config.session?.user_id;
   for (const content of texts) {
-    const same = await findSameText(tx, { ...owner, userId, hash: hashOf(content) });
+    const same = await findSameText(tx, { ...owner, whose, hash: hashOf(content) });
     if (same) similar.set(content, [same.content]);
   }
   const near =
     model === undefined || vectors === undefined || vectors.length === 0
       ? []
-      : await findNearTexts(tx, { agentId: owner.agentId, userId, model, vectors, leastCosine: DUPLICATE_COSINE });
+      : await findNearTexts(tx, { agentId: owner.agentId, whose, model, vectors, leastCosine: DUPLICATE_COSINE });
   for (const { place, content } of near) {
     const text = texts[place] ?? '';
     similar.set(text, [...(similar.get(text) ?? []), content]);

@@ -3,6 +3,8 @@ import { z } from 'zod';
 import { escapeText } from '../../core/memory/prompt.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
+import { keepsApart } from '../../core/memory/whose.ts';
+import { memorySettings } from '../../core/definition.ts';
 import { deleteCheck, delayCheck, findCheck, findLikeFragments, listComparedTexts } from '../../db/memory-checks.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
@@ -116,8 +118,9 @@ async function gather(tx: Tx, subjectId: string): Promise<Material | undefined> 
     await findAgent(tx, check.owner_id),
   ];
   if (entry?.status !== 'active' || !agent) return undefined;
-  const compared = await listComparedTexts(tx, { agentId: agent.id, ids: [subjectId], limit: COMPARED });
   const { definition } = agent;
+  const isApart = keepsApart(memorySettings(definition));
+  const compared = await listComparedTexts(tx, { agentId: agent.id, ids: [subjectId], limit: COMPARED, isApart });
   return {
     workspaceId: agent.workspace_id,
     agentId: agent.id,

@@ -3,6 +3,7 @@ import { searchedText } from '../../core/memory/question.ts';
 import type { Ranked } from '../../core/memory/candidate.ts';
 import { rank } from '../../core/memory/ranking.ts';
 import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
+import { concerns, type Whose } from '../../core/memory/whose.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { findComparable } from '../../db/memory-models.ts';
@@ -55,10 +56,10 @@ export async function recall(
   });
 }
 
-/** Entries similar to a text, best first, but none of users other than a given one; does not count as use: for Drover itself. */
+/** Entries similar to a text that concern `whose`, best first; does not count as use: for Drover itself. */
 export async function findLike(
   context: MemoryContext,
-  { tenantId, agentId, userId }: { tenantId: string; agentId: string; userId: string | undefined },
+  { tenantId, agentId, whose }: { tenantId: string; agentId: string; whose: Whose },
   question: RecallQuestion,
 ): Promise<Ranked<FoundMemory>[]> {
   const asked = await vectorOf(context, question, { tenantId, agentId });
@@ -66,7 +67,7 @@ export async function findLike(
     const vector = await fitting(context, tx, { agentId, vector: asked });
     return findCandidates(tx, { agentId }, { text: question.text, vector });
   });
-  const own = candidates.filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
+  const own = candidates.filter(({ metadata }) => concerns(metadata['user_id'], whose));
   return rank(question, own).slice(0, question.topK);
 }
 

@@ -3,6 +3,7 @@ import { isTrusted } from '../../core/memory/entry.ts';
 import { junkRuleOf, type JunkRule } from '../../core/memory/junk.ts';
 import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
 import { timeOf } from '../../core/memory/candidate.ts';
+import { concerns, keepsApart } from '../../core/memory/whose.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
 import { readRunOwner } from '../../db/files.ts';
@@ -73,22 +74,23 @@ export async function rememberCall(
   return { kind: 'succeeded', output: { ...result }, memories: [result.id] };
 }
 
-/** Remembers a text unless a rule refuses it or it is there already; entries of other users do not count. */
+/** Remembers a text unless a rule refuses it or it is there already; entries that do not concern its user do not count. */
 async function rememberText(
   tx: Tx,
   { userId, ...memory }: NewMemory & { userId: string | undefined },
   from: Provenance,
 ): Promise<Remembered> {
   const { tenantId, agentId } = from;
-  const same = await findSameText(tx, { tenantId, agentId, userId, hash: hashOf(memory.content) });
+  const agent = await findAgent(tx, agentId);
+  const whose = { userId, isApart: agent !== undefined && keepsApart(memorySettings(agent.definition)) };
+  const same = await findSameText(tx, { tenantId, agentId, whose, hash: hashOf(memory.content) });
   if (same) {
     // So that forgetting it also clears this call.
     await noteWrite(tx, { access: newId(), tenantId, agentId, runId: from.runId, id: same.id });
     return { id: same.id, added: false };
   }
-  const agent = await findAgent(tx, agentId);
   const found = await findCandidates(tx, { agentId }, { text: memory.content, vector: undefined });
-  const like = found.filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
+  const like = found.filter(({ metadata }) => concerns(metadata['user_id'], whose));
   const known = { systemPrompt: agent ? promptOf(agent.definition) : '', recalled: like.map(({ content }) => content) };
   const refused = junkRuleOf(memory.content, known);
   if (refused) return { refused };
@@ -147,8 +149,7 @@ async function findAsking(tx: Tx, runId: string) {
   if (!agent) return undefined;
   const settings = memorySettings(agent.definition);
   // Fragments of spaces are not the agent's entries: with that scope alone, it may recall all of its own.
-  const isApart = settings.scopes?.some((scope) => scope === 'user' || scope === 'thread');
-  const ownedBy = isApart
+  const ownedBy = keepsApart(settings)
     ? ownersOf({ userId: run.config.session?.user_id, threadId: run.thread_id }, settings)
     : undefined;
   return { agentId: agent.id, ownedBy };

@@ -27,6 +27,7 @@ const vector = { model: 'test/three', vector: '[1,0,1]', dimensions: 3 };
 describe('What an agent of many users remembers of one of them', () => {
   let test: TestPlatform;
   const agent = newId();
+  const whose = { userId: 'user-7', isApart: false };
   before(async () => {
     test = await openTestPlatform();
     await addEntriesOfUsers(test, agent, {
@@ -64,9 +65,9 @@ describe('What an agent of many users remembers of one of them', () => {
   });
 
   it('is what a turn is learnt beside, with what is of nobody', async () => {
-    const said = await countRead((tx) => listNewestSaid(tx, { agentId: agent, userId: 'user-7', limit: 12 }));
+    const said = await countRead((tx) => listNewestSaid(tx, { agentId: agent, whose, limit: 12 }));
     assert.ok(said.entries <= 2 * OWN, `${said.entries} entries are read`);
-    const near = { agentId: agent, userId: 'user-7', model: 'test/three', vectors: [vector.vector], leastCosine: 0.9 };
+    const near = { agentId: agent, whose, model: 'test/three', vectors: [vector.vector], leastCosine: 0.9 };
     const { entries } = await countRead((tx) => findNearTexts(tx, near));
     assert.ok(entries <= 4 * OWN, `${entries} entries are read`);
   });
@@ -93,7 +94,7 @@ describe('What an agent of many users remembers of one of them', () => {
       const { rows } = await inTenant(listed);
       assert.ok(rows.every(({ metadata }) => metadata['user_id'] === 'user-7'));
       const candidates = await inTenant(recalled);
-      const said = await inTenant((tx) => listNewestSaid(tx, { agentId: agent, userId: 'user-7', limit: 50 }));
+      const said = await inTenant((tx) => listNewestSaid(tx, { agentId: agent, whose, limit: 50 }));
       return [rows.length, candidates.length, said.length];
     };
     const expected = [OWN + 1, OWN + 1, OWN + 2];
@@ -115,7 +116,7 @@ describe('What an agent of many users remembers of one of them', () => {
     const metadata = { user_id: 'u'.repeat(60_000) };
     const row = toMemoryRow({ content: 'It is a long name.', memory_type: 'SEMANTIC', metadata }, from);
     await test.context.db.withTenant(test.tenantId, (tx) => addMemory(tx, row));
-    const other = { agentId: agent, userId: 'somebody', limit: 50 };
+    const other = { agentId: agent, whose: { userId: 'somebody', isApart: false }, limit: 50 };
     const said = await test.context.db.withTenant(test.tenantId, (tx) => listNewestSaid(tx, other));
     assert.deepEqual(
       said.map(({ content }) => content),

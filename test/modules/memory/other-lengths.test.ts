@@ -52,7 +52,11 @@ describe('An embedding server that gives vectors of another length, or none that
     it(`finds by words where a question has ${what}`, async () => {
       server.give(vector);
       assert.deepEqual(await found(), ['Ada drinks espresso.']);
-      const like = await findLike(engine.context, { ...owner(), userId: undefined }, question());
+      const like = await findLike(
+        engine.context,
+        { ...owner(), whose: { userId: undefined, isApart: false } },
+        question(),
+      );
       assert.deepEqual(
         like.map(({ entry }) => entry.content),
         ['Ada drinks espresso.'],

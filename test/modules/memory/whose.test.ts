@@ -130,6 +130,51 @@ describe('Whose memories they are', () => {
     assert.deepEqual(learnt, { added: 0, superseded: 1, refused: 0 });
   });
 
+  it('is not touched by runs of nobody, nor known to them, where the agent keeps users apart', async () => {
+    const content = 'The meeting with the bank is at 14:00 on Monday.';
+    const { id } = await add(content, { metadata: { user_id: 'ada' } });
+    const run = async (reply: Parameters<Engine['say']>[0]) => {
+      engine.say(reply);
+      const started = await engine.start(agent, 'When is the meeting with the bank?');
+      await engine.finish(started.run);
+      return started.run;
+    };
+    const remember = async (said: string) => {
+      const of = await run([use({ name: 'remember', input: { content: said } }), text('ok')]);
+      const [output] = (await resultsOf(engine, of, 'remember')).map(({ output: told }) => told);
+      return output as { id: string; added: boolean };
+    };
+    const states = async () => (await memoriesOf(engine, agent)).map(({ status }) => status);
+    const told = await remember(content);
+    assert.deepEqual([told.added, told.id === id], [true, false], 'it is not told of what ada has said');
+    assert.equal((await remember(content)).id, told.id, 'what nobody has said is known to nobody');
+    assert.deepEqual(await states(), ['active', 'active']);
+    await remember('The meeting with the bank is at 16:00 on Monday.');
+    assert.deepEqual(await states(), ['active', 'disputed', 'disputed'], 'what nobody has said is held against itself');
+    await add('The keys of the flat are in Oslo.', { metadata: { user_id: 'ada' } });
+    for (const { turn_id: turnId } of await dueExtractions(engine, agent)) {
+      const of = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId };
+      await extractMemories(engine.context, of, new AbortController().signal);
+    }
+    const supersede = [{ id, content: 'The meeting with the bank is at 18:00 on Monday.', reason: '' }];
+    await run([text('ok'), use({ name: 'submit_memories', input: { supersede } })]);
+    const [due] = await dueExtractions(engine, agent);
+    const of = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
+    const learnt = await extractMemories(engine.context, of, new AbortController().signal);
+    assert.deepEqual(learnt, { added: 0, superseded: 0, refused: 1 });
+    assert.doesNotMatch(JSON.stringify(engine.model.requests.at(-1)?.body), /keys of the flat/, 'nor is it shown');
+  });
+
+  it('is held against what a run of nobody remembers where all of the agent’s memories are for everybody', async () => {
+    agent = await engine.agent({ memory_config: { long_term: { enabled: true } }, tools: ['remember'] });
+    await add('The meeting with the bank is at 14:00.', { metadata: { user_id: 'ada' } });
+    engine.say([use({ name: 'remember', input: { content: 'The meeting with the bank is at 16:00.' } }), text('ok')]);
+    const { run } = await engine.start(agent, 'When is the meeting?');
+    await engine.finish(run);
+    const states = (await memoriesOf(engine, agent)).map(({ status }) => status);
+    assert.deepEqual(states, ['disputed', 'disputed']);
+  });
+
   it('is kept by consolidation: what is of another user, trusted, loaded, or there for longer is not merged away', async () => {
     const content = 'The ferry leaves at noon.';
     const short = { memory_type: 'SHORT_TERM' as const, relevance_score: 1 };

@@ -9,7 +9,7 @@ import { readEvents } from './events.ts';
 import { forgetAskedSkills } from './skills.ts';
 import { firstCompletedTurn } from './threads.ts';
 import { ERASE_OBJECTIVES } from './objectives.ts';
-import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
+import { findForgetTargets, forgetInRuns, removeMemories, restoreMerged } from './memory-forget.ts';
 import { reinstateMemories } from './memory-entries.ts';
 import { lockToForget } from './memory-lock.ts';
 import type { StoredEvent } from '../core/events.ts';
@@ -279,12 +279,15 @@ interface MemoriesOfAgent {
   ids: string[];
 }
 
+/** What was merged into them, which other runs or clients had said, is remembered by itself again. */
 async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[], kept: readonly string[] = []): Promise<void> {
   for (const { agent_id: agentId, ids } of memories.toSorted((a, b) => (a.agent_id < b.agent_id ? -1 : 1))) {
     await lockToForget(tx, agentId);
-    const targets = await findForgetTargets(tx, { agentId, ids, kept });
-    await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
+    const targets = await findForgetTargets(tx, { agentId, ids, kept, sparesMerged: true });
+    const gone = [...targets.entries, ...targets.summaries, ...targets.archive];
+    await forgetInRuns(tx, gone);
     await removeMemories(tx, { agentId, targets });
+    await restoreMerged(tx, { agentId, gone });
   }
 }
 

@@ -31,12 +31,12 @@ export async function findBySubject(tx: Tx, of: { agentId: string; subject: stri
 
 /**
  * Everything to be removed along with these: other versions, archived ones, facts that lost against theirs, and summaries with
- * their corrections, transitively; also archived entries that they were made from or have absorbed. `kept` are left out, and so
- * is what only they lead to.
+ * their corrections, transitively; also archived entries that they were made from or, unless `sparesMerged`, have absorbed. `kept`
+ * are left out, and so is what only they lead to.
  */
 export async function findForgetTargets(
   tx: Tx,
-  of: { agentId: string; ids: readonly string[]; kept?: readonly string[] },
+  of: { agentId: string; ids: readonly string[]; kept?: readonly string[]; sparesMerged?: boolean },
 ): Promise<ForgetTargets> {
   const rows = await tx.query<{ id: string; kind: keyof ForgetTargets }>(
     `with recursive every as materialized (
@@ -63,7 +63,7 @@ export async function findForgetTargets(
         select superseded_by, id, 'lost' from every where superseded_by is not null
         union all
         select (m->>'into')::uuid, (m->>'id')::uuid, 'merged' from memory_consolidations c
-          cross join jsonb_array_elements(c.diff->'merged') m where c.agent_id = $1 and c.reverted_at is null
+          cross join jsonb_array_elements(c.diff->'merged') m where c.agent_id = $1 and c.reverted_at is null and not $4::boolean
       ), gone as (
         select id, archived, false as summary from every where root_id in (select root_id from every where id = any($2::uuid[]))
         union
@@ -72,7 +72,7 @@ export async function findForgetTargets(
       )
      select distinct on (id) id, case when archived then 'archive' when summary then 'summaries' else 'entries' end as kind
        from gone order by id, summary`,
-    [of.agentId, of.ids, of.kept ?? []],
+    [of.agentId, of.ids, of.kept ?? [], of.sparesMerged ?? false],
   );
   const ids = (kind: keyof ForgetTargets) => rows.filter((row) => row.kind === kind).map(({ id }) => id);
   return { entries: ids('entries'), summaries: ids('summaries'), archive: ids('archive') };
@@ -96,6 +96,17 @@ export async function removeMemories(
   await tx.query('delete from memory_archive where agent_id = $1 and id = any($2::uuid[])', [agentId, all]);
   await tx.query('delete from memory_entries where agent_id = $1 and id = any($2::uuid[])', [agentId, all]);
   await restoreMemories(tx, { agentId, ids: left.map(({ id }) => id) });
+}
+
+/** Restores what was merged into entries that are gone: others had said it. */
+export async function restoreMerged(tx: Tx, of: { agentId: string; gone: readonly string[] }): Promise<void> {
+  const rows = await tx.query<{ id: string }>(
+    `select distinct a.id from memory_consolidations c cross join jsonb_array_elements(c.diff->'merged') m
+       join memory_archive a on a.id = (m->>'id')::uuid and a.agent_id = c.agent_id and a.reason = 'merged'
+      where c.agent_id = $1 and c.reverted_at is null and (m->>'into')::uuid = any($2::uuid[])`,
+    [of.agentId, of.gone],
+  );
+  await restoreMemories(tx, { agentId: of.agentId, ids: rows.map(({ id }) => id) });
 }
 
 /**

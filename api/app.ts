@@ -8,6 +8,7 @@ import { CONTRACTS } from '../jobs/contracts.ts';
 import { createAuthenticator } from '../modules/tenants/authenticate-key.ts';
 import { queueBoard } from './admin/queue-board.ts';
 import { frontPage } from './front-page.ts';
+import type { AnswerRoom } from './kit/answer-room.ts';
 import { authenticate } from './kit/authenticate.ts';
 import { checkRequest } from './kit/check-request.ts';
 import { cors } from './kit/cors.ts';
@@ -19,7 +20,6 @@ import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
 import type { Reply, Route } from './kit/route.ts';
 import { securityHeaders } from './kit/security-headers.ts';
-import type { Room } from './kit/shared-room.ts';
 import type { Sockets } from './kit/sockets.ts';
 import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
 import type { AppParts } from './kit/route.ts';
@@ -106,7 +106,7 @@ function addRoute(
     const caller = await authenticate(ctx, route, { ...parts, ...context });
     if (caller) holdOpen(ctx, route, { caller, open: parts.open });
     const reply = await route.run({ ctx, context, app: parts, caller });
-    present(ctx, reply, parts.answerRoom.of(caller?.tenantId ?? NOBODY));
+    present(ctx, reply, { room: parts.answerRoom, tenantId: caller?.tenantId ?? NOBODY });
   });
 }
 
@@ -117,9 +117,14 @@ function idsIn({ run, turn }: Record<string, string | undefined>): { run?: strin
   return { ...(isId(run) && { run }), ...(isId(turn) && { turn }) };
 }
 
-/** Throws 503, with nothing presented, if there is no room for the answer. */
-function present(ctx: ApiContext, reply: Reply, room: Room): void {
-  const content = contentOf(ctx, reply.body, room);
+interface AnswerTo {
+  room: AnswerRoom;
+  tenantId: string;
+}
+
+/** Throws 503, with nothing presented, if a request only reads and there is no room for the answer. */
+function present(ctx: ApiContext, reply: Reply, to: AnswerTo): void {
+  const content = contentOf(ctx, reply.body, to);
   // Without a body, Koa would send the status text.
   if (content === undefined) ctx.body = null;
   ctx.status = reply.status;
@@ -131,9 +136,9 @@ function present(ctx: ApiContext, reply: Reply, room: Room): void {
   if (isJson && reply.headers?.['content-type'] === undefined) ctx.type = 'application/json';
 }
 
-function contentOf(ctx: ApiContext, body: unknown, room: Room): Readable | Buffer | string | undefined {
+function contentOf(ctx: ApiContext, body: unknown, to: AnswerTo): Readable | Buffer | string | undefined {
   if (body === undefined || isStream(body) || Buffer.isBuffer(body)) return body;
-  return holdAnswer(typeof body === 'string' ? body : JSON.stringify(body), ctx.res, room);
+  return holdAnswer(typeof body === 'string' ? body : JSON.stringify(body), ctx.res, to);
 }
 
 /** Answers unmatched requests with a problem, too. */

@@ -13,9 +13,10 @@ import { createLiveSessions } from '../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
+import { createAnswerRoom } from './kit/answer-room.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
-import { createAnswerRoom, createBodyRoom } from './kit/shared-room.ts';
+import { createBodyRoom } from './kit/shared-room.ts';
 import type { App } from './kit/state.ts';
 import { createSockets, type SocketLimits, type Sockets, type Upgrade } from './kit/sockets.ts';
 

@@ -14,6 +14,7 @@ import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import type { OpenCount } from './count-open.ts';
 import type { SharedRoom } from './shared-room.ts';
+import type { AnswerRoom } from './answer-room.ts';
 import { withIds } from './external-ids.ts';
 import { readMessage } from './json-rpc-body.ts';
 import { withMetadata } from './metadata-filter.ts';
@@ -144,7 +145,7 @@ export interface AppParts {
   /** For bodies being read. */
   bodyRoom: SharedRoom;
   /** For answers that have not been taken. */
-  answerRoom: SharedRoom;
+  answerRoom: AnswerRoom;
   /** Counts requests that stay open, by tenant. */
   open: OpenCount;
   /** The queues to show. */

@@ -15,63 +15,65 @@ export interface Room {
   give(bytes: number): void;
 }
 
-/** Its size, a tenant's share of it in percent, and what a client is told if the room, or its share, is full. */
-interface Rules {
-  mostBytes: number;
-  sharePercent: number;
-  full: string;
-  shareFull: string;
-}
+const FULL = {
+  all: 'Too much is being sent here at the time; the request may be sent again.',
+  share: 'The tenant is sending too much here at the time; the request may be sent again.',
+};
 
 /** Room for incoming bodies and messages of so many bytes. */
 export function createBodyRoom(mostBytes: number = LIMITS.bodyBytesAtOnce): SharedRoom {
-  return createRoom({
-    mostBytes,
-    sharePercent: LIMITS.tenantBodySharePercent,
-    full: 'Too much is being sent here at the time; the request may be sent again.',
-    shareFull: 'The tenant is sending too much here at the time; the request may be sent again.',
-  });
-}
-
-/** Room for answers of so many bytes that their clients have not taken yet. */
-export function createAnswerRoom(mostBytes: number = LIMITS.answerBytesAtOnce): SharedRoom {
-  const done = 'What the request asks for has been done, and one that only reads may be sent again.';
-  return createRoom({
-    mostBytes,
-    sharePercent: LIMITS.tenantAnswerSharePercent,
-    full: `Too many answers wait here to be read, so there is no room for this one. ${done}`,
-    shareFull: `Too many answers to the tenant wait here to be read, so there is no room for this one. ${done}`,
-  });
-}
-
-function createRoom({ mostBytes, sharePercent, full, shareFull }: Rules): SharedRoom {
-  const mostOfTenant = (mostBytes * sharePercent) / 100;
-  const held = new Map<string, number>();
-  let left = mostBytes;
-  const heldBy = (tenantId: string) => held.get(tenantId) ?? 0;
-  const hold = (tenantId: string | undefined, bytes: number) => {
-    left -= bytes;
-    if (tenantId === undefined) return;
-    const now = heldBy(tenantId) + bytes;
-    if (now > 0) held.set(tenantId, now);
-    else held.delete(tenantId);
-  };
+  const count = countBytes({ mostBytes, sharePercent: LIMITS.tenantBodySharePercent });
   return {
     of(tenantId) {
       const require = (bytes: number): void => {
-        if (bytes > left) throw unavailable(full);
-        if (tenantId !== undefined && heldBy(tenantId) + bytes > mostOfTenant) throw unavailable(shareFull);
+        const full = count.fullFor(tenantId, bytes);
+        if (full) throw unavailable(FULL[full]);
       };
       return {
         require,
         take(bytes) {
           require(bytes);
-          hold(tenantId, bytes);
+          count.add(tenantId, bytes);
         },
         give(bytes) {
-          hold(tenantId, -bytes);
+          count.add(tenantId, -bytes);
         },
       };
+    },
+  };
+}
+
+/** What is held of a room of `mostBytes`. */
+export interface ByteCount {
+  /** What so many more bytes are too many for: the room, or the tenant's share of it. */
+  fullFor(tenantId: string | undefined, bytes: number): 'all' | 'share' | undefined;
+  add(tenantId: string | undefined, bytes: number): void;
+  /** The tenant that holds most; '' if none holds anything. */
+  holderOfMost(): string;
+}
+
+/** Counts by tenant. `sharePercent`: how much of the room a tenant may have. */
+export function countBytes({ mostBytes, sharePercent }: { mostBytes: number; sharePercent: number }): ByteCount {
+  const mostOfTenant = (mostBytes * sharePercent) / 100;
+  const held = new Map<string, number>();
+  let left = mostBytes;
+  const heldBy = (tenantId: string) => held.get(tenantId) ?? 0;
+  return {
+    fullFor(tenantId, bytes) {
+      if (bytes > left) return 'all';
+      return tenantId !== undefined && heldBy(tenantId) + bytes > mostOfTenant ? 'share' : undefined;
+    },
+    add(tenantId, bytes) {
+      left -= bytes;
+      if (tenantId === undefined) return;
+      const now = heldBy(tenantId) + bytes;
+      if (now > 0) held.set(tenantId, now);
+      else held.delete(tenantId);
+    },
+    holderOfMost() {
+      let most = '';
+      for (const tenantId of held.keys()) if (heldBy(tenantId) > heldBy(most)) most = tenantId;
+      return most;
     },
   };
 }

@@ -13,15 +13,21 @@ const MB = 1024 * 1024;
 const LARGE = 'x'.repeat(9 * MB);
 const SMALL = 'x'.repeat(10_000);
 
+interface Answering {
+  text?: string;
+  method?: 'get' | 'post';
+}
+
 describe('Answers that are not read', () => {
   let api: TestApi;
   let theirs: string;
   let server: RunningApi | undefined;
+  let [began, late] = [0, 0];
   const opened: Socket[] = [];
 
-  const answering = (path: string, access: 'any-key' | 'open', text: string) =>
+  const answering = (path: string, access: 'any-key' | 'open', { text = LARGE, method = 'get' }: Answering = {}) =>
     defineRoute({
-      method: 'get',
+      method,
       path,
       access,
       summary: 'Answers',
@@ -29,9 +35,23 @@ describe('Answers that are not read', () => {
       handle: () => Promise.resolve({ status: 200, body: { text } }),
     });
   const routes = [
-    answering('/large', 'any-key', LARGE),
-    answering('/small', 'any-key', SMALL),
-    answering('/open', 'open', LARGE),
+    answering('/large', 'any-key'),
+    answering('/small', 'any-key', { text: SMALL }),
+    answering('/open', 'open'),
+    answering('/made', 'any-key', { method: 'post' }),
+    defineRoute({
+      method: 'get',
+      path: '/late',
+      access: 'any-key',
+      summary: 'Answers once its client has left',
+      responses: { 200: z.string() },
+      async handle({ ctx }) {
+        began += 1;
+        await once(ctx.req.socket, 'close');
+        late += 1;
+        return { status: 200, body: LARGE };
+      },
+    }),
   ];
 
   before(async () => {
@@ -39,6 +59,7 @@ describe('Answers that are not read', () => {
     theirs = (await api.newTenant()).key;
   });
   after(() => api.close());
+  beforeEach(() => api.log.splice(0));
   afterEach(async () => {
     for (const client of opened.splice(0)) client.destroy();
     await server?.close(0);
@@ -47,12 +68,14 @@ describe('Answers that are not read', () => {
 
   const start = async (limits: { answerBytesAtOnce?: number; stallMs?: number }): Promise<RunningApi> =>
     (server = await serve(api.context, routes, { host: '127.0.0.1', port: 0, ...limits }));
-  const get = async ({ url }: RunningApi, path: string, key = api.key) => {
-    const answer = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+  const send = async (method: string, { url }: RunningApi, { path, key = api.key }: { path: string; key?: string }) => {
+    const answer = await fetch(`${url}${path}`, { method, headers: bearing(key) });
     return { status: answer.status, text: await answer.text(), retryAfter: answer.headers.get('retry-after') };
   };
+  const get = (at: RunningApi, path: string, key = api.key) => send('GET', at, { path, key });
+  const post = (at: RunningApi, path: string, key = api.key) => send('POST', at, { path, key });
   /** A client that has been sent the beginning of an answer, and reads no more. */
-  const ask = async ({ port }: RunningApi, path: string, key = api.key) => {
+  const ask = async ({ port }: RunningApi, path: string, { key = api.key } = {}) => {
     const client = connect(port, '127.0.0.1').on('error', () => undefined);
     opened.push(client);
     client.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
@@ -81,6 +104,44 @@ describe('Answers that are not read', () => {
     await waitUntil('there is room again', async () => (await get(room, '/large')).status === 200);
     second.resume();
     await waitUntil('it has all of its answer', () => second.bytesRead > LARGE.length);
+  });
+
+  it('make room for one to a request that has had its effect: the oldest is cut off', async () => {
+    const room = await start({ answerBytesAtOnce: 40 * MB });
+    const [first, second] = [await ask(room, '/large'), await ask(room, '/large')];
+    const made = await post(room, '/made');
+    assert.deepEqual([made.status, made.retryAfter], [200, null]);
+    assert.equal(JSON.parse(made.text).text, LARGE);
+    const closed = once(first, 'close');
+    for (const client of [first, second]) client.resume();
+    await closed;
+    assert.ok(first.bytesRead < LARGE.length);
+    await waitUntil('the other has all of its answer', () => second.bytesRead > LARGE.length);
+  });
+
+  it('make room for one of another tenant where all is full, those of whom holds most', async () => {
+    const room = await start({ answerBytesAtOnce: 40 * MB });
+    const first = await ask(room, '/large');
+    const others = [await ask(room, '/large'), await ask(room, '/large', { key: theirs }), await ask(room, '/open')];
+    const { key } = await api.newTenant();
+    assert.equal((await get(room, '/large', key)).status, 503);
+    assert.equal((await post(room, '/made', key)).status, 200);
+    for (const client of [first, ...others]) client.resume();
+    await waitUntil('the oldest is cut off', () => first.closed);
+    assert.ok(first.bytesRead < LARGE.length);
+    await waitUntil('the others have all', () => others.every(({ bytesRead }) => bytesRead > LARGE.length));
+  });
+
+  it('to clients that left before them take no room', async () => {
+    const room = await start({ answerBytesAtOnce: 40 * MB });
+    for (let time = 1; time <= 3; time += 1) {
+      const client = connect(room.port, '127.0.0.1').on('error', () => undefined);
+      client.write(`GET /late HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${api.key}\r\n\r\n`);
+      await waitUntil('it waits', () => began === time);
+      client.destroy();
+      await waitUntil('its answer is there', () => late === time);
+    }
+    assert.equal((await get(room, '/large')).status, 200);
   });
 
   it('to clients without a key leave room for those to tenants', async () => {

@@ -9,6 +9,8 @@ interface Asked {
 
 interface Waiting extends Asked {
   serve: () => void;
+  /** Of an upgrade: ends what stands in for Node meanwhile. */
+  stopListening?: () => void;
 }
 
 interface Line {
@@ -40,23 +42,33 @@ export function takeTurns(mostWaiting: number): TakeTurn {
     if (!next?.connection.writable) return;
     // Time limits of the earlier answer are not those of this one.
     next.connection.setTimeout(0);
-    if (!next.response) next.connection.off('error', ignore);
+    next.stopListening?.();
     begin(next, waiting);
   };
   return ({ connection, response }, serve) => {
     // The rest of what has been parsed of a connection that has just been closed.
     if (connection.destroyed) return;
-    const asked = { connection, serve, ...(response && { response }) };
+    const asked: Waiting = { connection, serve, ...(response && { response }) };
     const { answer, waiting = [] } = lines.get(connection) ?? {};
     if (waiting.length >= mostWaiting) connection.destroy();
     else if (waiting.length > 0 || answer?.closed === false) {
       // Only now, as most requests have none behind them.
       if (answer && waiting.length === 0) goOnAfter(answer, waiting);
       waiting.push(asked);
-      // Node no longer listens for errors of a connection that is to be upgraded.
-      if (!response) connection.on('error', ignore);
+      if (!response) asked.stopListening = listen(connection, () => lines.get(connection)?.answer);
     } else begin(asked, waiting);
   };
+}
+
+/**
+ * Node no longer listens to a connection that is to be upgraded. The answer under way, which is still being sent, would get
+ * stuck, and would never be cut off. Returns what ends this.
+ */
+function listen(connection: Socket, answer: () => ServerResponse | undefined): () => void {
+  const onTimeout = () => answer()?.emit('timeout', connection);
+  const onDrain = () => answer()?.emit('drain');
+  connection.on('error', ignore).on('timeout', onTimeout).on('drain', onDrain);
+  return () => void connection.off('error', ignore).off('timeout', onTimeout).off('drain', onDrain);
 }
 
 /** The connection closes by itself. */

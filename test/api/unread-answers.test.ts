@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { defineRoute } from '../../api/kit/route.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
@@ -41,6 +42,14 @@ describe('Answers that are not read', () => {
     answering('/made', 'any-key', { method: 'post' }),
     defineRoute({
       method: 'get',
+      path: '/stream',
+      access: 'any-key',
+      summary: 'Answers piece by piece',
+      responses: { 200: { contentType: 'text/plain', description: 'Pieces' } },
+      handle: () => Promise.resolve({ status: 200, body: Readable.from(pieces(), { objectMode: false }) }),
+    }),
+    defineRoute({
+      method: 'get',
       path: '/late',
       access: 'any-key',
       summary: 'Answers once its client has left',
@@ -75,10 +84,10 @@ describe('Answers that are not read', () => {
   const get = (at: RunningApi, path: string, key = api.key) => send('GET', at, { path, key });
   const post = (at: RunningApi, path: string, key = api.key) => send('POST', at, { path, key });
   /** A client that has been sent the beginning of an answer, and reads no more. */
-  const ask = async ({ port }: RunningApi, path: string, { key = api.key } = {}) => {
+  const ask = async ({ port }: RunningApi, path: string, { key = api.key, behind = '' } = {}) => {
     const client = connect(port, '127.0.0.1').on('error', () => undefined);
     opened.push(client);
-    client.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+    client.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n${behind}`);
     await once(client, 'readable');
     return client;
   };
@@ -90,6 +99,23 @@ describe('Answers that are not read', () => {
     client.resume();
     await closed;
     assert.ok(client.bytesRead < LARGE.length);
+  });
+
+  const UPGRADE = ['GET /none HTTP/1.1', 'host: x', 'connection: Upgrade', 'upgrade: websocket', '', ''].join('\r\n');
+
+  it('are cut off with a request for a WebSocket behind them, too', async () => {
+    const client = await ask(await start({ stallMs: 200 }), '/large', { behind: UPGRADE });
+    await waitUntil('the request is over', () => api.log.some(({ route }) => route === '/large'));
+    const closed = once(client, 'close');
+    client.resume();
+    await closed;
+    assert.ok(client.bytesRead < LARGE.length);
+  });
+
+  it('go on to a client that reads, piece by piece, with a request for a WebSocket behind them', async () => {
+    const client = await ask(await start({}), '/stream', { behind: UPGRADE });
+    client.resume();
+    await waitUntil('it has all', () => client.bytesRead > LARGE.length);
   });
 
   it('leave room for those of other tenants, and for small ones', async () => {
@@ -167,5 +193,9 @@ describe('Answers that are not read', () => {
     });
   });
 });
+
+function* pieces() {
+  for (let at = 0; at < LARGE.length; at += 64 * 1024) yield LARGE.slice(at, at + 64 * 1024);
+}
 
 const bearing = (key: string) => ({ authorization: `Bearer ${key}` });

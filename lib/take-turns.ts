@@ -40,8 +40,6 @@ export function takeTurns(mostWaiting: number): TakeTurn {
   const goOn = (waiting: Waiting[]): void => {
     const next = waiting.shift();
     if (!next?.connection.writable) return;
-    // Time limits of the earlier answer are not those of this one.
-    next.connection.setTimeout(0);
     next.stopListening?.();
     begin(next, waiting);
   };
@@ -60,15 +58,11 @@ export function takeTurns(mostWaiting: number): TakeTurn {
   };
 }
 
-/**
- * Node no longer listens to a connection that is to be upgraded. The answer under way, which is still being sent, would get
- * stuck, and would never be cut off. Returns what ends this.
- */
+/** Node no longer listens to a connection that is to be upgraded: the answer that is still being sent would get stuck. Returns what ends this. */
 function listen(connection: Socket, answer: () => ServerResponse | undefined): () => void {
-  const onTimeout = () => answer()?.emit('timeout', connection);
   const onDrain = () => answer()?.emit('drain');
-  connection.on('error', ignore).on('timeout', onTimeout).on('drain', onDrain);
-  return () => void connection.off('error', ignore).off('timeout', onTimeout).off('drain', onDrain);
+  connection.on('error', ignore).on('drain', onDrain);
+  return () => void connection.off('error', ignore).off('drain', onDrain);
 }
 
 /** The connection closes by itself. */

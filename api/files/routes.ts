@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { cutOffStalled } from '../../lib/cut-off-stalled.ts';
 import { openContent } from '../../modules/files/content.ts';
 import { deleteFile } from '../../modules/files/delete-file.ts';
 import { readFiles, requireFile, type FileRow } from '../../modules/files/read-files.ts';
@@ -108,7 +109,7 @@ const content = defineRoute({
     if (isHead) return sent;
     if (length === 0) return { ...sent, body: '' };
     // A client that stops reading would keep an object open.
-    ctx.res.setTimeout(LIMITS.uploadStallSeconds * 1000, () => ctx.res.destroy());
+    cutOffStalled(ctx.res, LIMITS.uploadStallSeconds * 1000);
     return { ...sent, body: await openContent(context, row, range) };
   },
 });

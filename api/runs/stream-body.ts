@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { LIMITS } from '../../core/limits.ts';
+import { cutOffStalled } from '../../lib/cut-off-stalled.ts';
 
 /** Bytes rendered ahead of the client; the default would be 16 texts of any size. */
 const AHEAD_BYTES = 64 * 1024;
@@ -14,6 +15,6 @@ export function streamBody(
   texts: AsyncIterable<string>,
   stallMs: number = LIMITS.streamStallSeconds * 1000,
 ): Readable {
-  response.setTimeout(stallMs, () => void response.destroy());
+  cutOffStalled(response, stallMs);
   return Readable.from(texts, { objectMode: false, highWaterMark: AHEAD_BYTES });
 }

@@ -101,6 +101,16 @@ describe('Answers that are not read', () => {
     assert.ok(client.bytesRead < LARGE.length);
   });
 
+  it('are cut off though their client goes on sending', async () => {
+    const client = await ask(await start({ stallMs: 400 }), '/large', { behind: 'GET /' });
+    const sending = setInterval(() => client.write('x'), 50);
+    try {
+      await waitUntil('the request is over', () => api.log.some(({ route }) => route === '/large'));
+    } finally {
+      clearInterval(sending);
+    }
+  });
+
   const UPGRADE = ['GET /none HTTP/1.1', 'host: x', 'connection: Upgrade', 'upgrade: websocket', '', ''].join('\r\n');
 
   it('are cut off with a request for a WebSocket behind them, too', async () => {

@@ -72,12 +72,18 @@ export async function serve(
   const handle = handlerOf(createApp(context, routes, parts), options.stallMs);
   const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
+  const faults = new WeakMap<Duplex, Error>();
   const takeTurn = takeTurns(LIMITS.pipelinedRequests);
   const server = createServer(limitsOf(requestTimeoutMs), (request, response) => {
     // More parts wait for the end of a streamed one than Node takes for sound: it would warn of a leak with each.
     response.setMaxListeners(0);
     takeTurn({ connection: request.socket, response }, () => {
       answers.set(request.socket, response);
+      const fault = faults.get(request.socket);
+      if (fault && !request.complete) {
+        answerBroken(fault, request.socket, response);
+        return;
+      }
       holdToTime({ request, response }, timeoutOf(request), server);
       // A kept connection would send requests to a closing server.
       if (closing.signal.aborted) response.shouldKeepAlive = false;
@@ -95,7 +101,16 @@ export async function serve(
       if (!sockets.receive(upgrade, handle)) continueUnchanged(server, upgrade);
     }),
   );
-  server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
+  server.on('clientError', (error, socket) => {
+    const answer = answers.get(socket);
+    if (!answer?.req.complete || answer.closed) {
+      answerBroken(error, socket, answer);
+    } else if (!faults.has(socket)) {
+      // It came behind whole requests, which are answered all the same (RFC 9112, section 9.6).
+      faults.set(socket, error);
+      takeTurn({ connection: answer.req.socket }, () => answerBroken(error, socket, undefined));
+    }
+  });
   await listen(server, { host, port }, portOfApi({ port }).named).catch(async (error: unknown) => {
     await closeStores();
     throw error;
@@ -143,7 +158,8 @@ async function openStores({ config, db, log }: Context) {
 function handlerOf(app: App, stallMs = LIMITS.streamStallSeconds * 1000) {
   const handle = app.callback();
   return (request: IncomingMessage, response: ServerResponse): void => {
-    cutOffStalled(response, stallMs);
+    // Before all of the answer is there, a request may wait for long.
+    response.once('prefinish', () => cutOffStalled(response, stallMs));
     void handle(request, response);
   };
 }

@@ -165,6 +165,47 @@ describe('Pipelined requests', () => {
     assert.equal(started, 1);
   });
 
+  for (const [what, first] of [
+    ['a request that is to be the last', get('/held', 'connection: close')],
+    ['a request of HTTP/1.0', get('/held').replace('HTTP/1.1', 'HTTP/1.0')],
+  ] as const) {
+    it(`are ignored behind ${what}, which is answered`, async () => {
+      const { client, told, statuses } = await dial();
+      const closed = once(client, 'close');
+      client.write(first + get('/held').repeat(2));
+      await isFirst();
+      assert.equal((await fetch(`${api.url}/none`)).status, 404);
+      open();
+      await closed;
+      assert.deepEqual([statuses(), started], [['200'], 1]);
+      assert.match(told(), /\r\n\r\ndone\n$/);
+    });
+  }
+
+  it('are answered also where something follows that is no request, and are the last on their connection', async () => {
+    const { client, statuses } = await dial();
+    const closed = once(client, 'close');
+    client.write(`${get('/held').repeat(2)}no HTTP at all\r\n\r\n`);
+    await isFirst();
+    client.write(get('/held'));
+    assert.equal((await fetch(`${api.url}/none`)).status, 404);
+    open();
+    await closed;
+    assert.deepEqual([statuses(), started], [['200', '200', '400'], 2]);
+  });
+
+  it('are answered before one whose body breaks off, which is 400', async () => {
+    const { client, statuses } = await dial();
+    const closed = once(client, 'close');
+    const headers = ['content-type: application/json', 'transfer-encoding: chunked'];
+    client.write(`${get('/held')}${get('/echo', ...headers).replace('GET', 'POST')}no length\r\n`);
+    await isFirst();
+    assert.equal((await fetch(`${api.url}/none`)).status, 404);
+    open();
+    await closed;
+    assert.deepEqual(statuses(), ['200', '400']);
+  });
+
   it('may wait with their body until they are told to go on', async () => {
     const { client, told, statuses } = await dial();
     const body = JSON.stringify({ word: 'later' });

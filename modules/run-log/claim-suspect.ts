@@ -8,7 +8,7 @@ import type { GroupCommit } from './group-commit.ts';
 
 /** The place of a process for a suspect. */
 export interface SuspectPlace {
-  /** Takes it; undefined if it is taken. The answer leaves it again. */
+  /** Takes it; undefined if it is taken. The answer leaves it again, once. */
   take: () => (() => void) | undefined;
 }
 
@@ -18,16 +18,19 @@ export function createSuspectPlace(): SuspectPlace {
     take() {
       if (isTaken) return undefined;
       isTaken = true;
+      let isLeft = false;
       return () => {
-        isTaken = false;
+        // By then another one may have it.
+        if (!isLeft) isTaken = false;
+        isLeft = true;
       };
     },
   };
 }
 
-/** Ends with the drive. */
 interface Claim {
   claimed: ClaimResult;
+  /** Leaves the place of a suspect: with the first commit that is progress, at the latest with the end of the drive. */
   leave: () => void;
 }
 

@@ -91,7 +91,7 @@ async function claimAndDrive(
   const { claimed, leave } = from ? { ...from, leave: () => undefined } : await claimApart(context, of);
   if (!claimed.ok) return { end: claimed.why };
   try {
-    return await driveClaimed(context, job, { ...options, claimed, cached, sinceMs });
+    return await driveClaimed(context, job, { ...options, claimed, cached, sinceMs, onProgress: leave });
   } finally {
     leave();
   }
@@ -103,6 +103,7 @@ interface DriveClaimed extends DriveOptions {
   cached: CachedRun | undefined;
   /** When its lease was requested. */
   sinceMs: number;
+  onProgress: () => void;
 }
 
 async function driveClaimed(
@@ -110,7 +111,7 @@ async function driveClaimed(
   job: TurnJob,
   options: DriveClaimed,
 ): Promise<{ end: DriveEnd; drive?: Drive }> {
-  const { from, claimed, cached, sinceMs } = options;
+  const { from, claimed, cached, sinceMs, onProgress } = options;
   const { tenantId, runId } = job;
   const held = { tenantId, runId, fence: claimed.run.fence, sinceMs };
   if (claimed.run.kind === 'workflow') {
@@ -133,6 +134,7 @@ async function driveClaimed(
       cached,
       heard: hold.heard,
       holdsLease: hold.holdsLease,
+      onProgress,
       initialCommit: from?.initialCommit,
     });
     const end = await loop(drive, options);

@@ -248,6 +248,7 @@ function committed(drive: Drive, change: RunChange, result: Committed): void {
   makeDispatched(drive, events);
   if (change.outbox) void drive.context.outbox.send(drive.run.id, result, change.outbox);
   if (change.events.length === 0) return;
+  if (!change.in_place) drive.onProgress();
   const advanced = { subject: drive.run.id, kind: 'advanced', seq: result.seq } as const;
   // The turn may ask the same people as before, and have more to show.
   if (changesTurn(change) || change.dormant) drive.context.bus.publish(advanced);

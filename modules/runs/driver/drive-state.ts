@@ -34,6 +34,8 @@ export interface DriveBasis {
   readonly heard: { governance: boolean };
   /** Whether the lease surely lasts, by the monotonic clock. */
   readonly holdsLease: () => boolean;
+  /** Called after each commit that brings the run further (`areProgress`): it is no suspect any more. */
+  readonly onProgress: () => void;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   readonly signal: AbortSignal;
   /** Fires only when the process must stop. */

@@ -93,6 +93,7 @@ interface OpenOptions {
   cached: CachedRun | undefined;
   heard: DriveBasis['heard'];
   holdsLease: DriveBasis['holdsLease'];
+  onProgress: DriveBasis['onProgress'];
   initialCommit: InitialCommit | undefined;
 }
 
@@ -132,6 +133,7 @@ export async function openDrive(context: Context, claimed: ClaimedRun, options: 
     traceparent: position.state.turn?.traceparent ?? options.traceparent ?? run.traceparent ?? undefined,
     heard: options.heard,
     holdsLease: options.holdsLease,
+    onProgress: options.onProgress,
     log: openLog(position),
     governance,
     isBudgeted: false,

@@ -1,6 +1,7 @@
 /** Appends a planner's results to the workflow's log. */
 import { resumeModelCall } from '../../../core/decision-events/model-calls.ts';
 import { isTerminal } from '../../../core/events.ts';
+import { areProgress } from '../../../core/lost-leases.ts';
 import { readClockIn } from '../../../db/clock.ts';
 import type { RunRow, RunWait } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -16,11 +17,11 @@ export type PlannedStep = Pick<WorkflowLook, 'tx' | 'run' | 'workflow' | 'tasks'
 
 /** Appends under the planner's lease; nothing if another process has taken the run: it decides anew. */
 export async function append(
-  { context, run, answered }: Hold,
+  { context, run, answered, onProgress }: Hold,
   act: (step: PlannedStep) => Promise<AppendedChange | null>,
 ): Promise<void> {
   const cancelled: CancelledRun[] = [];
-  await appendRead(
+  const appended = await appendRead(
     context,
     { tenantId: run.tenant_id, runId: run.id },
     {
@@ -32,6 +33,7 @@ export async function append(
       },
     },
   );
+  if (appended && areProgress(appended.events)) onProgress();
   announceCancelled(context, cancelled);
 }
 

@@ -10,12 +10,14 @@ import { keepLease } from '../../run-log/keep-lease.ts';
 
 export interface HeldWorkflow {
   run: RunRow;
+  /** Called after each commit that brings the run further (`areProgress`): it is no suspect any more. */
+  onProgress: () => void;
   /** Fires when the run is cancelled, its lease is lost, or the process stops. */
   signal: AbortSignal;
 }
 
 /** A held run. */
-export interface Hold extends Pick<HeldWorkflow, 'run'> {
+export interface Hold extends Pick<HeldWorkflow, 'run' | 'onProgress'> {
   context: Context;
   /** The model that has answered, if one has. */
   answered: { model?: string };
@@ -43,7 +45,7 @@ export async function holdWorkflow<T>(
   });
   const { signal, release } = linkSignals(lost.signal, stop);
   try {
-    return await work({ run, signal });
+    return await work({ run, signal, onProgress: leave });
   } catch (error) {
     if (lost.signal.aborted) return undefined;
     await giveBack(context, run);

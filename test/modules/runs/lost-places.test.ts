@@ -245,6 +245,28 @@ describe('A run over which its processes die, one after the other,', () => {
     assert.equal(paid, LIMITS.suspectLeases + 1);
   });
 
+  it('leaves the place of its process to another one as soon as its log has moved on', async () => {
+    const agent = await engine.agent({ tools: ['calculator'] });
+    const { run: first } = await engine.start(agent, 'first');
+    const { run: second } = await engine.start(agent, 'second');
+    for (const run of [first, second]) await lose(run, LIMITS.suspectLeases, dyingOfLoading);
+    const { context } = openProcess(engine.context);
+    const ends: unknown[] = [];
+    engine.say(async ({ messages }) => {
+      if (!JSON.stringify(messages).includes('first')) return text('Vienna');
+      if (messages.length === 1) return use({ name: 'calculator', input: { expression: '6 * 7' } });
+      ends.push(await engine.drive(second, context));
+      return text('42');
+    });
+    ends.push(await engine.drive(first, context));
+    assert.deepEqual(ends, ['dormant', 'dormant']);
+    assert.deepEqual(await Promise.all([first, second].map((run) => statusOfRun(engine, run))), [
+      'completed',
+      'completed',
+    ]);
+    assert.ok(context.suspectPlace.take(), 'its place is free again');
+  });
+
   it('is left alone as a workflow by a process that drives another one which has lost as many', async () => {
     answering();
     const id = await startWorkflow(engine, [], { agentId: await engine.agent() });
@@ -262,6 +284,25 @@ describe('A run over which its processes die, one after the other,', () => {
     await look(context);
     assert.ok((owned['submit_plan'] ?? 0) > LIMITS.suspectLeases);
     assert.ok(context.suspectPlace.take(), 'its place is free again');
+  });
+
+  it('leaves that place as a workflow once a subtask has begun, while the plan is still being written', async () => {
+    answering();
+    const id = await startWorkflow(engine, [], { agentId: await engine.agent() });
+    const look = (context: Context) => lookNow(context, { tenantId: engine.tenantId, runId: id });
+    for (let n = 0; n < LIMITS.suspectLeases; n += 1) {
+      await assert.rejects(look(dyingOfAsking(openProcess(engine.context))), /the process was killed/);
+      await engine.everyoneDies();
+    }
+    const { context } = openProcess(engine.context);
+    const [a, b] = [subtask('a'), subtask('b')].map((one) => JSON.stringify(one));
+    const isFree = () => waitUntil('its place is free', () => context.suspectPlace.take() !== undefined);
+    const pieces = [`{"subtasks": [${a}, `, isFree, `${b}], "success_criteria": ""}`];
+    engine.say(() => ({ ...use({ name: 'submit_plan', input: {} }), pieces }));
+    await look(context);
+    const { tasks } = await readWorkflow(engine, id);
+    assert.deepEqual(tasks.map(({ name }) => name).toSorted(), ['a', 'b']);
+    assert.equal(context.suspectPlace.take(), undefined, 'it does not leave the place of another one');
   });
 
   it('fails as a workflow once ten have died of its plan', async () => {

@@ -150,17 +150,30 @@ describe('a hostile client', function () {
       const body = JSON.stringify({ name: 'x'.repeat(bytes) });
       return (await fetch(`${other.url}/v1/agents`, { method: 'POST', headers: bearing(key), body })).status;
     };
-    const endless = connect(other.port, '127.0.0.1').on('error', () => undefined);
-    try {
-      const lines = Object.entries({ host: 'x', ...bearing(api.key), 'content-length': '500000' });
+    const begun: Socket[] = [];
+    /** A request that says how long its body is, and sends the beginning of it. */
+    const begin = (bytes: number, body: string) => {
+      const socket = connect(other.port, '127.0.0.1').on('error', () => undefined);
+      begun.push(socket);
+      const lines = Object.entries({ host: 'x', ...bearing(api.key), 'content-length': bytes });
       const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-      endless.write(`POST /v1/agents HTTP/1.1\r\n${head}\r\n{${' '.repeat(400_000)}`);
-      await waitUntil('its tenant has its share', async () => (await post(api.key, 200_000)) === 503);
+      socket.write(`POST /v1/agents HTTP/1.1\r\n${head}\r\n${body}`);
+      return socket;
+    };
+    try {
+      begin(500_000, `{${' '.repeat(400_000)}`);
+      let isRefused = false;
+      await waitUntil('its tenant has its share', async () => {
+        // Takes no room that the first one may be about to take.
+        begin(200_000, '').once('data', (answer) => (isRefused ||= String(answer).startsWith('HTTP/1.1 503 ')));
+        await fetch(`${other.url}/healthz`);
+        return isRefused;
+      });
       assert.equal(await post(theirs, 500_000), 400);
-      endless.destroy();
+      for (const socket of begun) socket.destroy();
       await waitUntil('it has room again', async () => (await post(api.key, 500_000)) === 400);
     } finally {
-      endless.destroy();
+      for (const socket of begun) socket.destroy();
       await other.close(0);
     }
   });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
+import { WebSocket } from 'ws';
 import { z } from 'zod';
 import { defineRoute } from '../../api/kit/route.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
@@ -170,6 +171,35 @@ describe('the server', () => {
     }
     gate.open();
     assert.match(String((await once(slow, 'data'))[0]), /^HTTP\/1\.1 200 /);
+    await server.close(0);
+    await api.close();
+  });
+
+  it('closes no WebSocket for a new connection, but one on which no request is open', async () => {
+    const live = defineRoute({
+      method: 'get',
+      path: '/live',
+      access: 'any-key',
+      summary: 'Becomes a WebSocket',
+      responses: { 101: 'empty' },
+      handle({ app, ctx, caller }) {
+        app.sockets?.open(ctx.req, caller, () => undefined);
+        ctx.respond = false;
+        return Promise.resolve({ status: 101 });
+      },
+    });
+    const { api } = await start();
+    const server = await serve(api.context, [live], { host: '127.0.0.1', port: 0, connections: 2 });
+    const headers = { authorization: `Bearer ${api.key}` };
+    const socket = new WebSocket(`ws://127.0.0.1:${server.port}/live`, { headers }).on('error', () => undefined);
+    await once(socket, 'open');
+    const silent = connect(server.port, '127.0.0.1').on('error', () => undefined);
+    const closed = Promise.race([once(silent, 'close').then(() => 'silent'), once(socket, 'close').then(() => 'live')]);
+    await once(silent, 'connect');
+    const another = connect(server.port, '127.0.0.1').on('error', () => undefined);
+    assert.equal(await closed, 'silent');
+    another.destroy();
+    socket.terminate();
     await server.close(0);
     await api.close();
   });

@@ -206,15 +206,46 @@ describe('Embeddings of a provider', () => {
   it('are settled as estimated where nobody waits for the answer any longer', async () => {
     await add('Ada drinks tea');
     const release = server.hold();
+    const before = server.asked.length;
     const leaving = new AbortController();
     const embedding = embedMemories(engine.context, owner(), leaving.signal);
-    await waitUntil('it is under way', async () => (await states()).length === 1);
+    // Before it is sent, it would be given back.
+    await waitUntil('the provider has it', () => server.asked.length > before);
     leaving.abort();
     await assert.rejects(embedding);
     release();
     const [call] = await calls();
     assert.deepEqual([call?.state, call?.reserved, call?.error_code], ['estimated', 'estimated', 'aborted']);
     assert.ok(call?.tokens_in === call?.tokens && (call?.tokens ?? 0) > 0);
+  });
+
+  it('hold their lease until they are settled, and not beyond', async () => {
+    const { db, config } = engine.context;
+    const payer = { ...owner(), purpose: 'recall_embeddings' as const };
+    const request = { provider: 'openai', model: 'text-embedding-3-small', tokens: 6, signal };
+    /** Counts the renewals of a lease of 150 ms. */
+    const pay = async (send: (renewals: () => number) => Promise<unknown>) => {
+      let renewals = 0;
+      const withTenantOnce: typeof db.withTenantOnce = (tenant, work) =>
+        db.withTenantOnce(tenant, (tx) => {
+          const query: typeof tx.query = (sql, values) => {
+            if (sql.includes('set lease_expires_at')) renewals += 1;
+            return tx.query(sql, values);
+          };
+          return work({ ...tx, query });
+        });
+      const context = { ...engine.context, config: { ...config, leaseMs: 150 }, db: { ...db, withTenantOnce } };
+      await payForEmbeddings(context)(payer, request, async () => {
+        await send(() => renewals);
+        return { model: undefined, tokens: 6 };
+      });
+      return () => renewals;
+    };
+    const ofFirst = await pay(() => Promise.resolve());
+    const before = ofFirst();
+    await pay((renewals) => waitUntil('its lease is renewed again and again', () => renewals() >= 6));
+    // One may have been under way.
+    assert.ok(ofFirst() < before + 3, `${ofFirst() - before} more`);
   });
 
   it('are given back at once, and not asked for, where nobody can say whether a budget has room for them', async () => {
@@ -278,6 +309,15 @@ describe('Embeddings of a provider', () => {
       assert.deepEqual(
         own.map(({ purpose, calls: count }) => [purpose, count]),
         [['recall_embeddings', 2]],
+      );
+    });
+
+    it('are made where the steps of its budget are used up', async () => {
+      const of = await run({ max_steps: 1 });
+      assert.equal((await storedRun(engine, of)).stop_reason, 'budget');
+      assert.deepEqual(
+        (await calls()).map(({ state }) => state),
+        ['settled', 'settled'],
       );
     });
 

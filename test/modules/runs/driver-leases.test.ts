@@ -6,6 +6,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { claimApart, createSuspectPlace } from '../../../modules/run-log/claim-suspect.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { toolsOfAgent } from '../../support/queries/agents.ts';
 import { holdOfRun, isLeaseOver, statusOfRun } from '../../support/queries/runs.ts';
 import { openProcess } from '../../support/killed-process.ts';
 import { sayToRun } from '../../support/say-to-run.ts';
@@ -89,6 +90,21 @@ describe('The lease of a driver', () => {
     const failed = log.flatMap((event) => (event.type === 'turn.failed' ? [event.payload.error.code] : []));
     assert.deepEqual(failed, ['leases_lost']);
     assert.ok(log.every(({ type }) => type !== 'node.entered'));
+  });
+
+  it('is lost ten times at the end of a node, too, which is not completed', async () => {
+    const [note = ''] = await toolsOfAgent(engine, await engine.agent({}, [{ name: 'note', risk_level: 'READ_ONLY' }]));
+    const node = { name: 'note', type: 'tool' as const, config: { tool: note, input: {} } };
+    const workflow_graph = { entry_point: 'note', nodes: [node], edges: [] };
+    const { run } = await engine.start(await engine.agent({ workflow_graph }), 'hello');
+    assert.equal(await engine.drive(run), 'yielded');
+    assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
+    await lose(run, LIMITS.lostLeases);
+    await engine.finish(run);
+    const log = await engine.log(run);
+    const failed = log.flatMap((event) => (event.type === 'turn.failed' ? [event.payload.error.code] : []));
+    assert.deepEqual(failed, ['leases_lost']);
+    assert.ok(log.every(({ type }) => type !== 'node.completed'));
   });
 
   it('is not counted as lost where its driver gives the run back, nor before what a driver has committed', async () => {

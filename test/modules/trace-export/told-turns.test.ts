@@ -9,7 +9,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { openTraces } from '../../../modules/trace-export/open-traces.ts';
 import type { TracedCommit } from '../../../modules/traces.ts';
 import { startCollector, type Collector } from '../../support/collector.ts';
-import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { blankEvents, raiseEvents } from '../../support/queries/logs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -73,6 +73,30 @@ describe('The spans of turns that have ended', () => {
     traces.committed(commit);
     await traces.close();
     assert.equal(toldOf(run), 2);
+  });
+
+  it('are each told once where the commits of one turn are told in another order', async () => {
+    const { traces } = await openProcess();
+    const commits: TracedCommit[] = [];
+    const keep = {
+      beginRequest: () => assert.fail('no request'),
+      committed: (commit: TracedCommit) => void (commit.events.some(isTold) && commits.push(commit)),
+      close: () => Promise.resolve(),
+    };
+    const steps = 3 * LIMITS.tracedSteps - 5;
+    engine.say((_, n) => (n < steps - 1 ? use({ name: 'calculator', input: { expression: `${n}` } }) : text('done')));
+    const agent = await engine.agent({ tools: ['calculator'], execution_config: { max_turns: steps } });
+    const { run } = await engine.start(agent, 'count');
+    while ((await engine.drive(run, { ...engine.context, traces: keep })) === 'yielded');
+    const [first, second, ...last] = commits;
+    assert.ok(first && second && last.length > 0);
+    for (const commit of [second, first, ...last]) traces.committed(commit);
+    await traces.close();
+    const ids = collector.spans
+      .filter(({ attributes }) => attributes['drover.run.id'] === run)
+      .map(({ spanId }) => spanId);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.equal(ids.length, 2 * steps, 'the turn, its model calls, and the calls of all but the last');
   });
 
   it('are told by newer builds where only those can read them, and nobody is warned of that', async () => {

@@ -14,7 +14,7 @@ import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
 import { createAnswerRoom } from './kit/answer-room.ts';
-import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
+import { answerFaults, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
 import { createBodyRoom } from './kit/shared-room.ts';
 import type { App } from './kit/state.ts';
@@ -72,18 +72,14 @@ export async function serve(
   const handle = handlerOf(createApp(context, routes, parts), options.stallMs);
   const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
-  const faults = new WeakMap<Duplex, Error>();
   const takeTurn = takeTurns(LIMITS.pipelinedRequests);
+  const faults = answerFaults(takeTurn);
   const server = createServer(limitsOf(requestTimeoutMs), (request, response) => {
     // More parts wait for the end of a streamed one than Node takes for sound: it would warn of a leak with each.
     response.setMaxListeners(0);
     takeTurn({ connection: request.socket, response }, () => {
       answers.set(request.socket, response);
-      const fault = faults.get(request.socket);
-      if (fault && !request.complete) {
-        answerBroken(fault, request.socket, response);
-        return;
-      }
+      if (faults.cutShort(response)) return;
       holdToTime({ request, response }, timeoutOf(request), server);
       // A kept connection would send requests to a closing server.
       if (closing.signal.aborted) response.shouldKeepAlive = false;
@@ -101,16 +97,7 @@ export async function serve(
       if (!sockets.receive(upgrade, handle)) continueUnchanged(server, upgrade);
     }),
   );
-  server.on('clientError', (error, socket) => {
-    const answer = answers.get(socket);
-    if (!answer?.req.complete || answer.closed) {
-      answerBroken(error, socket, answer);
-    } else if (!faults.has(socket)) {
-      // It came behind whole requests, which are answered all the same (RFC 9112, section 9.6).
-      faults.set(socket, error);
-      takeTurn({ connection: answer.req.socket }, () => answerBroken(error, socket, undefined));
-    }
-  });
+  server.on('clientError', (error, socket) => faults.answer(error, socket, answers.get(socket)));
   await listen(server, { host, port }, portOfApi({ port }).named).catch(async (error: unknown) => {
     await closeStores();
     throw error;

@@ -27,5 +27,6 @@ export function cutOffStalled(response: ServerResponse, stallMs: number): void {
  * be a single one. The kernel takes more once a third of its buffer is free.
  */
 function takenOf(socket: Socket & { _handle?: { writeQueueSize?: number } | null }): string {
-  return `${socket.bytesWritten - socket.writableLength} ${socket._handle?.writeQueueSize}`;
+  const { bytesWritten, writableLength, _handle: handle } = socket;
+  return `${bytesWritten - writableLength} ${handle?.writeQueueSize}`;
 }

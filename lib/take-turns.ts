@@ -58,7 +58,7 @@ export function takeTurns(mostWaiting: number): TakeTurn {
   };
 }
 
-/** Node no longer listens to a connection that is to be upgraded: the answer that is still being sent would get stuck. Returns what ends this. */
+/** Node no longer listens to a connection that is to be upgraded: an answer still being sent would get stuck. Returns what ends this. */
 function listen(connection: Socket, answer: () => ServerResponse | undefined): () => void {
   const onDrain = () => answer()?.emit('drain');
   connection.on('error', ignore).on('drain', onDrain);

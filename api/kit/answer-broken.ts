@@ -3,6 +3,7 @@ import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, DroverError } from '../../core/errors.ts';
 import { newId } from '../../lib/new-id.ts';
+import type { TakeTurn } from '../../lib/take-turns.ts';
 import { problemOf } from '../../modules/problem-of.ts';
 import { headersTooLong } from './check-request.ts';
 
@@ -11,8 +12,36 @@ export const MOST_HEADER_BYTES = 128 * 1024;
 
 const LINGER_MS = 1000;
 
+interface Faults {
+  /** Answers what is broken on a connection; `answer`: its last one, if there is any. */
+  answer: (error: Error, socket: Duplex, answer: ServerResponse | undefined) => void;
+  /** Answers a request whose turn has come and that the fault of its connection has cut short; false for any other. */
+  cutShort: (response: ServerResponse) => boolean;
+}
+
+/** A fault behind whole requests has its turn after them: they are carried out, so they are answered (RFC 9112, section 9.6). */
+export function answerFaults(takeTurn: TakeTurn): Faults {
+  const waiting = new WeakMap<Duplex, Error>();
+  return {
+    answer(error, socket, answer) {
+      if (!answer?.req.complete || answer.closed) {
+        answerBroken(error, socket, answer);
+      } else if (!waiting.has(socket)) {
+        waiting.set(socket, error);
+        takeTurn({ connection: answer.req.socket }, () => answerBroken(error, socket, undefined));
+      }
+    },
+    cutShort(response) {
+      const { socket, complete } = response.req;
+      const error = complete ? undefined : waiting.get(socket);
+      if (error) answerBroken(error, socket, response);
+      return error !== undefined;
+    },
+  };
+}
+
 /** Answers with a problem and closes the connection; only closes it if `answer`, its last one, is under way. */
-export function answerBroken(error: Error, socket: Duplex, answer: ServerResponse | undefined): void {
+function answerBroken(error: Error, socket: Duplex, answer: ServerResponse | undefined): void {
   // Already answered: anything else on this connection is as broken.
   if (socket.writableEnded) return;
   if (!socket.writable || (answer?.headersSent && !answer.writableFinished)) {

@@ -28,6 +28,8 @@ import { waitUntil } from '../../support/wait-until.ts';
 const MODEL = 'openai/text-embedding-3-small';
 const { signal } = new AbortController();
 
+const UNLIMITED = { rateLimiter: null, rates: null, isOverdue: () => false };
+
 describe('Embeddings of a provider', () => {
   let engine: Engine;
   let server: EmbeddingServer;
@@ -222,7 +224,7 @@ describe('Embeddings of a provider', () => {
   it('hold their lease until they are settled, and not beyond', async () => {
     const { db, config } = engine.context;
     const payer = { ...owner(), purpose: 'recall_embeddings' as const };
-    const request = { provider: 'openai', model: 'text-embedding-3-small', tokens: 6, signal };
+    const request = { provider: 'openai', model: 'text-embedding-3-small', ...UNLIMITED, tokens: 6, signal };
     /** Counts the renewals of a lease of 150 ms. */
     const pay = async (send: (renewals: () => number) => Promise<unknown>) => {
       let renewals = 0;
@@ -258,8 +260,7 @@ describe('Embeddings of a provider', () => {
       sent += 1;
       return { model: undefined, tokens: undefined };
     };
-    const unlimited = { rateLimiter: null, rates: null, isOverdue: () => false };
-    const request = { provider: 'openai', model: 'text-embedding-3-small', ...unlimited, tokens: 6, signal };
+    const request = { provider: 'openai', model: 'text-embedding-3-small', ...UNLIMITED, tokens: 6, signal };
     await assert.rejects(pay({ ...owner(), purpose: 'recall_embeddings' }, request, send), gone);
     assert.equal(sent, 0);
     assert.deepEqual(await states(), [['recall_embeddings', 'released', 'released']]);

@@ -149,7 +149,8 @@ export function cleanJson<T>(value: T): T {
   return isClean(value) ? value : (cleaned(value) as T);
 }
 
-function isClean(value: unknown): boolean {
+/** Whether `cleanJson` would change nothing. */
+export function isClean(value: unknown): boolean {
   if (typeof value === 'string') return isStorable(value);
   if (typeof value === 'number') return Number.isFinite(value);
   if (Array.isArray(value)) return value.every(isClean);

@@ -47,7 +47,7 @@ export const LIMITS = {
   unfinishedFileHours: 24,
   /** A tool's answer as the model sees it, in bytes; longer ones are cut, with a note. */
   toolOutputForModelBytes: 1024 * 1024,
-  /** What is said of a call that has failed, in characters; where the tool has answered more, the whole answer is the call's output. */
+  /** What is said of a call that has failed, or asked by a remote agent, in characters; where the tool has answered more, the whole answer is the call's output. */
   errorChars: 4000,
   /** Agents of a workspace that are tools of its MCP server: the oldest. */
   mcpAgents: 1000,

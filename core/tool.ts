@@ -242,6 +242,9 @@ export const TOO_LATE: ToolOutcome = {
   unsent: true,
 };
 
+/** Code and message of a call whose answer cannot be stored. */
+export const NOT_KEPT = { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' };
+
 /** Maximum nesting depth of a call's arguments. */
 export const ARGUMENT_DEPTH = 200;
 

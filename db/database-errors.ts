@@ -116,6 +116,13 @@ export function isOutOfConnections(error: unknown): boolean {
   return error instanceof Error && (('code' in error && error.code === '53300') || isOutOfConnections(error.cause));
 }
 
+/** Whether the database refuses a statement for its values: a data exception (class 22), or one beyond the limits of a type (54000). */
+export function isRefusedData(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if ('code' in error && typeof error.code === 'string' && /^(22\w{3}|54000)$/.test(error.code)) return true;
+  return isRefusedData(error.cause);
+}
+
 /** Whether the database had no disk space for a write. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '53100';

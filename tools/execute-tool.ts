@@ -4,6 +4,7 @@ import {
   cleanJson,
   cleanText,
   holdsInfinity,
+  isClean,
   isDeeperThan,
   isLargerThan,
   noteReplaced,
@@ -13,7 +14,7 @@ import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
-import { ABORTED_UNSENT, TOO_LATE } from '../core/tool.ts';
+import { ABORTED_UNSENT, NOT_KEPT, TOO_LATE } from '../core/tool.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
 import { bytesOf } from '../core/tool-output.ts';
 import { startTimer } from '../lib/start-timer.ts';
@@ -272,9 +273,13 @@ function tidied(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   if (!('message' in fitting)) return fitting;
   // The message only begins with the whole answer, which is beside it.
   const isBeside = 'output' in fitting && fitting.output !== undefined && fitting.output !== null;
-  // Redacts before the cut: a part of a secret would not be found after it.
-  const message = cleanText(secrets.redact(fitting.message));
-  return { ...fitting, message: cut(message, isBeside ? BEGINNING_CHARS : LIMITS.errorChars) };
+  const message = wordsOf(fitting.message, secrets, isBeside ? BEGINNING_CHARS : LIMITS.errorChars);
+  return { ...fitting, code: cleanText(fitting.code), message };
+}
+
+/** What is told of a call. Redacts before the cut: a part of a secret would not be found after it. */
+function wordsOf(text: string, secrets: SecretValues, mostChars: number = LIMITS.errorChars): string {
+  return cut(cleanText(secrets.redact(text)), mostChars);
 }
 
 /** What is known of an outcome whose words cannot be searched for secrets. */
@@ -286,8 +291,11 @@ function withheld(outcome: ToolOutcome): ToolOutcome {
 }
 
 function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
-  if (outcome.kind === 'elsewhere' && outcome.question !== undefined)
-    return { ...outcome, question: secrets.redact(outcome.question) };
+  if (outcome.kind === 'elsewhere') {
+    // Other ids would be those of other work.
+    if (!isClean(outcome.remote)) return { kind: 'error', origin: 'drover', ...NOT_KEPT };
+    return outcome.question === undefined ? outcome : { ...outcome, question: wordsOf(outcome.question, secrets) };
+  }
   if (outcome.kind !== 'succeeded' && outcome.kind !== 'error') return outcome;
   const output = storable(outcome.output, secrets);
   if (outcome.kind === 'succeeded') {
@@ -303,7 +311,8 @@ function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
       ...(memories && { memories }),
     };
   }
-  const { output: _, ...rest } = outcome;
+  const { output: _, remote, ...told } = outcome;
+  const rest = { ...told, ...(remote && isClean(remote) && { remote }) };
   return 'fault' in output || outcome.output === undefined ? rest : { ...rest, ...output };
 }
 
@@ -326,8 +335,6 @@ function storable(
     return { fault: NOT_KEPT };
   }
 }
-
-const NOT_KEPT = { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' };
 
 const TOO_GREAT = {
   code: 'bad-output',

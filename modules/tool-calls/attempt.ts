@@ -3,7 +3,7 @@
  * and workers differ only in how they commit claims and settlements.
  */
 import { INTERRUPTED, settleAttempt, type AttemptRules, type Settlement } from '../../core/ledger.ts';
-import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
+import { NOT_KEPT, type ToolDefinition, type ToolOutcome } from '../../core/tool.ts';
 import { underCall } from '../../core/trace-context.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { LedgerCall } from '../../db/commit-run.ts';
@@ -110,6 +110,12 @@ export async function attempt(
     await context.db.withTenant(by.tenantId, (tx) => dropForgotten(tx, of));
   }
   return { end, outcome: settlement.status };
+}
+
+/** The same attempt where the database takes nothing of what the tool has answered. */
+export function withoutAnswer(made: MadeAttempt): MadeAttempt {
+  const outcome: ToolOutcome = { kind: 'error', origin: 'drover', ...NOT_KEPT };
+  return { ...made, outcome, settlement: settleAttempt(outcome, rulesOf(made.claim)), facts: [] };
 }
 
 function execute(

@@ -1,5 +1,6 @@
 /** One attempt of a call by a worker, with separate commits for claim and settlement. */
 import { linkSignals } from '../../lib/link-signals.ts';
+import { isRefusedData } from '../../db/database-errors.ts';
 import { renewCallLease } from '../../db/leases.ts';
 import { findToolCall } from '../../db/tool-calls.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
@@ -8,6 +9,7 @@ import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import {
   attempt,
   endOf,
+  withoutAnswer,
   type AttemptEnd,
   type Attempted,
   type ClaimedCall,
@@ -72,12 +74,21 @@ async function clearUp(
   return end.kind === 'done' && end.abandons ? { end: await cancelRemote(context, job, stop), outcome } : attempted;
 }
 
-function settle(
+async function settle(
   context: Context,
   job: ToolCallJob,
   { made, stop }: { made: MadeAttempt; stop: AbortSignal },
 ): Promise<AttemptEnd> {
-  return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
+  const commit = (settled: MadeAttempt) =>
+    retryWhileUnavailable(() => settleToolCall(context, job, settled), { forMs: PATIENCE_MS, signal: stop });
+  try {
+    return await commit(made);
+  } catch (error) {
+    // Its lease would end the same way, and then each further attempt.
+    if (!isRefusedData(error)) throw error;
+    context.log.error({ err: error, run: job.runId, call: job.callId }, 'the outcome of a call cannot be stored');
+    return commit(withoutAnswer(made));
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Remote agents that do a piece of work (docs/a2a.md, "Remote agents"). */
 import { z } from 'zod';
 import { backoffMs } from '../../core/backoff.ts';
+import { isClean } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { RemoteWork, ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { listRemoteAgent } from '../a2a/read-card.ts';
@@ -92,6 +93,8 @@ async function begin(remote: Remote, attempt: ToolAttempt, now: Date): Promise<T
     if (!sent) return ours('bad-answer', 'The remote agent answered with no task.');
     if ('outcome' in sent) return sent.outcome;
     const { id: task_id, contextId: context_id } = sent.task;
+    if (!isClean([task_id, context_id]))
+      return ours('bad-answer', "The remote agent's task has an id that cannot be kept.");
     const begun = { task_id, context_id, since_ms: now.getTime(), looks: 0 };
     const outcome = outcomeOf(sent.task, { remote, begun, now });
     if (!isDirect || outcome.kind !== 'elsewhere') return outcome;
@@ -155,8 +158,9 @@ function outcomeOf(task: RemoteTask, looking: Looking): ToolOutcome {
   const asks = questionOfTask(task);
   const { asked, looks } = looking.begun;
   // Answered, but not picked up yet: the next look tells more.
-  if (asks && asks.id === asked?.id && looks < SAME_LOOKS) return goesOn(looking);
-  if (asks) return waits(looking, asks);
+  const isOld = asks?.id === asked?.id && looks < SAME_LOOKS;
+  if (asks && !isOld && leftMsOf(looking) > 0) return waits(looking, asks);
+  if (asks) return goesOn(looking);
   return outcomeOfTask(task) ?? goesOn(looking);
 }
 
@@ -189,10 +193,9 @@ function unanswered({ code, message }: { code: string; message: string }): Extra
 
 /** Looks again after a pause, until the time limit. */
 function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
-  const { max_seconds: seconds = LIMITS.remoteTaskSeconds } = remote.transport;
-  const leftMs = begun.since_ms + seconds * 1000 - now.getTime();
+  const leftMs = leftMsOf({ remote, begun, now });
   if (leftMs <= 0) {
-    const message = `The remote agent has not ended its task within ${seconds} s.`;
+    const message = `The remote agent has not ended its task within ${secondsOf(remote)} s.`;
     return { ...ours('deadline', message), remote: begun };
   }
   const pauseMs = backoffMs({ firstMs: FIRST_PAUSE_MS, mostMs: LIMITS.remoteLookMs, attempt: begun.looks + 1 });
@@ -205,6 +208,14 @@ function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
     remote: kept,
     waitMs: Math.min(Math.max(pauseMs, askedForMs), leftMs),
   };
+}
+
+function leftMsOf({ remote, begun, now }: Looking): number {
+  return begun.since_ms + secondsOf(remote) * 1000 - now.getTime();
+}
+
+function secondsOf({ transport }: Remote): number {
+  return transport.max_seconds ?? LIMITS.remoteTaskSeconds;
 }
 
 /** Cancels an abandoned task; if the agent has ended it, or refuses, nothing more is done. */

@@ -13,7 +13,8 @@ import { makeOnce } from '../lib/make-once.ts';
 import { syncFolder, syncNames } from '../lib/sync-folder.ts';
 import { ofDataDir } from './data-dir-error.ts';
 import { lockDataDir } from './data-dir-lock.ts';
-import { clusterIn, syncPlaceOf } from './embedded.ts';
+import { syncPlaceOf } from './begin-cluster.ts';
+import { clusterIn } from './embedded.ts';
 import { migrate } from './migrate.ts';
 
 const IMAGES = fileURLToPath(new URL('../.drover/images/', import.meta.url));

@@ -1,10 +1,9 @@
 import type { EventEmitter } from 'node:events';
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
-import { syncFolder, syncNames } from '../lib/sync-folder.ts';
+import { beginCluster } from './begin-cluster.ts';
 import { ofDataDir } from './data-dir-error.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
@@ -76,23 +75,13 @@ async function openPglite(cluster: string | undefined, onNotSynced: (error: unkn
     const startParams = [...Pglite.defaultStartParams, ...SETTINGS.flatMap(option)];
     return { pglite: await Pglite.create({ dataDir: IN_MEMORY_URL, extensions, startParams }), settle: undefined };
   }
-  const isNew = !existsSync(join(cluster, 'PG_VERSION'));
+  const finish = await beginCluster(cluster);
   const { files, settle } = await openSyncedFiles(cluster, onNotSynced);
   const synced = Pglite.defaultStartParams.filter((param) => param !== UNSYNCED);
   const startParams = [...synced, ...[...SETTINGS, ...SYNCED].flatMap(option)];
   const pglite = await Pglite.create({ fs: files, extensions, startParams });
-  if (isNew) {
-    await syncFolder(cluster);
-    await syncPlaceOf(cluster);
-  }
+  await finish?.();
   return { pglite, settle };
-}
-
-/** Syncs that there is a database in this data directory, which may be new itself. */
-export async function syncPlaceOf(cluster: string): Promise<void> {
-  const dataDir = dirname(cluster);
-  await syncNames(dataDir);
-  await syncNames(dirname(dataDir));
 }
 
 /** Closes a database that cannot be used, since its pool would keep the process alive. */

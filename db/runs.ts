@@ -115,14 +115,9 @@ const WORKFLOW_SPEND = `
       where r.kind = 'workflow' and r.tokens_in = 0 and o.run_id = r.id and o.state in ('settled', 'estimated')
         and o.purpose not in (${PURPOSES_IN_NO_RUN})) u`;
 
-const HEAD = `
-  r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
-    r.structured, r.stop_reason, r.error, r.keep_open, r.config, r.metadata, r.steps, r.turn_count,
-    coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
-    case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
-    r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
-    r.updated_at, r.erased_at, r.idle_since,
-    case when r.status in ('awaiting_tool', 'awaiting_human') then (
+/** What an unfinished run waits for. Read once, also where its size counts (`offset 0`). */
+const WAITING = `
+  select case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) || case w.type
           when 'user' then jsonb_build_object('question', coalesce(k.remote->'question', k.arguments->'question'))
           when 'tool_results' then jsonb_build_object('call',
@@ -131,16 +126,27 @@ const HEAD = `
             where c.parent_run_id = r.id and c.parent_task_id = w.id))
           else '{}' end order by w.until, w.id)
       from waits w join tool_calls k on k.id = w.id where w.run_id = r.id and w.closed_at is null) end as waits,
-    case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
-      select jsonb_agg(jsonb_build_object('next_at', o.next_at, 'error', o.error - 'only') order by o.next_at)->0
-      from parked_runs p join model_outages o on o.name = p.outage where p.run_id = r.id), '{}') end as provider_wait,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', a.id, 'kind', a.kind, 'tool', a.tool, 'tool_call_id', a.tool_call_id,
           'plan_id', a.plan_id, 'message', a.message, 'until', a.expires_at, 'name', case when a.tool = 'ask_user' then r.waiting_for->>'name' end) order by a.expires_at, a.id)
-      from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals,
+      from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals
+  offset 0`;
+
+const HEAD = `
+  r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
+    r.structured, r.stop_reason, r.error, r.keep_open, r.config, r.metadata, r.steps, r.turn_count,
+    coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
+    case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
+    r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
+    r.updated_at, r.erased_at, r.idle_since,
+    waiting.waits,
+    case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
+      select jsonb_agg(jsonb_build_object('next_at', o.next_at, 'error', o.error - 'only') order by o.next_at)->0
+      from parked_runs p join model_outages o on o.name = p.outage where p.run_id = r.id), '{}') end as provider_wait,
+    waiting.approvals,
     ${SUSPENDED_BY} as suspended_by`;
 
-const HEAD_TABLES = `runs r cross join lateral (${WORKFLOW_SPEND}) spent`;
+const HEAD_TABLES = `runs r cross join lateral (${WORKFLOW_SPEND}) spent cross join lateral (${WAITING}) waiting`;
 
 const COLUMNS = `${HEAD}, m.content as output, u.cut_off`;
 
@@ -153,7 +159,9 @@ const TABLES = `${HEAD_TABLES}
       offset 0) u
   left join messages m on m.lineage = r.lineage and m.ordinal = u.ordinal`;
 
-const SIZED = `${COLUMNS}, coalesce(json_bytes(m.content), 0) as bytes`;
+/** The first wait is shown twice. */
+const SIZED = `${COLUMNS}, coalesce(json_bytes(m.content), 0) + 2 * coalesce(json_bytes(waiting.waits), 0)
+  + coalesce(json_bytes(waiting.approvals), 0) as bytes`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
   const [row] = await tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = $1`, [id]);

@@ -295,6 +295,28 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
       }
     });
 
+    it('ends a page of runs where what they wait for is large enough', async () => {
+      const agent = await engine.agent({}, [{ name: 'show', transport: { type: 'client' } }]);
+      const input = { text: 'm'.repeat(500_000) };
+      const runs: string[] = [];
+      for (let n = 0; n < 9; n++) {
+        engine.say((asked) => use({ name: offered(asked, 'show'), input }));
+        const { run } = await engine.start(agent, `number ${n}`);
+        assert.equal(await engine.drive(run), 'dormant');
+        runs.unshift(run);
+      }
+      const seen: string[] = [];
+      for (let cursor = ''; ;) {
+        const body = await get(`/v1/agents/${agent}/runs?limit=200${cursor}`);
+        assert.ok(body.length < LIMITS.eventsPageBytes + 100_000, `${body.length} characters`);
+        const page = JSON.parse(body) as { runs: { id: string }[]; next_cursor?: string };
+        seen.push(...page.runs.map(({ id }) => id));
+        if (page.next_cursor === undefined) break;
+        cursor = `&cursor=${page.next_cursor}`;
+      }
+      assert.deepEqual(seen, runs);
+    });
+
     it('ends a page of runs, and a tree of them, where it is large enough', async () => {
       const agent = await engine.agent();
       engine.say(() => text('noted'));

@@ -19,7 +19,8 @@ export interface ToolRow {
 
 /** A server's new description of a tool that differs from the registered one. */
 export interface ProposedTool {
-  reason: 'changed' | 'gone';
+  /** `unreadable`: the server's list cannot be used, so nobody knows. */
+  reason: 'changed' | 'gone' | 'unreadable';
   changes: Record<string, { from: unknown; to: unknown }>;
 }
 

@@ -25,7 +25,8 @@ import { createSecretValues, hostRefusing, isToolSecret, NO_SECRETS, secretNames
 import type { SecretValues, StoredSecret } from './secret-values.ts';
 import { TOO_MANY_VALUES } from './response-body.ts';
 import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
-import { checkListed } from './check-listed.ts';
+import { checkListed, storableTools } from './check-listed.ts';
+import { UnusableListError } from './unusable-list-error.ts';
 import { commandOf, destinationOf, kindOf, TRANSPORTS } from './transports.ts';
 import { forTransport, outcomeOfUnknown } from './unknown-transport.ts';
 import { createArgumentValidator, type ArgumentValidator } from './validate-arguments.ts';
@@ -53,9 +54,9 @@ export interface UnboundSecret {
   secret: string;
 }
 
-/** The tools that a server lists after saying that they have changed. */
+/** The tools that a server lists after saying that they have changed; undefined if its list cannot be used. */
 export interface ServerDrift extends ChangedServer {
-  listed: ImportedTool[];
+  listed: ImportedTool[] | undefined;
 }
 
 export interface Tools {
@@ -107,13 +108,16 @@ export function createTools(options: ToolsOptions): Tools {
     const transport = transports.get(server.type);
     if (!transport?.listTools)
       throw impossible(`The transport "${server.type}" has no servers to ask for their tools.`);
-    return transport.listTools({ tenantId, server, trusted, secrets });
+    return storableTools(await transport.listTools({ tenantId, server, trusted, secrets }));
   };
   const onToolsChanged = oneAtATime(
     async ({ tenantId, server }: ChangedServer) => {
       // Risks were settled when a person registered the tools; a changed server's own word on them is ignored.
       // Their schemas are compared, not applied: none is compiled for it.
-      const listed = await askForTools(tenantId, server, false);
+      const listed = await askForTools(tenantId, server, false).catch((error: unknown) => {
+        if (error instanceof UnusableListError) return undefined;
+        throw error;
+      });
       await options.onToolsChanged?.({ tenantId, server, listed });
     },
     (error) => options.onFault?.(error),

@@ -174,7 +174,7 @@ const details = {
   suspended: z.boolean(),
   proposed: z
     .strictObject({
-      reason: z.enum(['changed', 'gone']),
+      reason: z.enum(['changed', 'gone', 'unreadable']),
       changes: z.record(z.string(), z.strictObject({ from: z.unknown(), to: z.unknown() })),
     })
     .optional()

@@ -1,3 +1,4 @@
+import { cleanText } from '../../core/content.ts';
 import { impossible } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
 import type { ImportedTool } from '../../tools/transport-kind.ts';
@@ -50,7 +51,7 @@ export function chooseTools(
           ? `Its name would be longer than ${MAX_NAME} characters.`
           : fault;
     if (reason === undefined) chosen.tools.push(tool);
-    else chosen.skipped.push({ name, reason });
+    else chosen.skipped.push({ name: cleanText(name), reason });
   }
   return chosen;
 }

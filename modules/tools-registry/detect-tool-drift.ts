@@ -5,6 +5,7 @@ import { nextMinor } from '../../core/semver.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
+import { isRefusedData } from '../../db/database-errors.ts';
 import { suspendTool } from '../../db/suspension.ts';
 import { listToolsOver, lockTool, proposeTool, publishToolVersion } from '../../db/tools.ts';
 import type { ProposedTool, ToolRow } from '../../db/tools.ts';
@@ -17,15 +18,25 @@ import { recordVersion, hashTool } from './register-tool.ts';
 
 /**
  * Suspends a server's registered tools that have changed description or schemas, or are gone, and stores the
- * difference. New tools are left to an import. Repeating it, in any number of processes, changes nothing.
+ * difference; all of them if what the server lists cannot be used. New tools are left to an import. Repeating it, in any
+ * number of processes, changes nothing.
  */
-export async function detectToolDrift(db: Database, { tenantId, server, listed }: ServerDrift): Promise<void> {
+export async function detectToolDrift(db: Database, drift: ServerDrift): Promise<void> {
+  try {
+    await noteDrift(db, drift);
+  } catch (error) {
+    if (!drift.listed || !isRefusedData(error)) throw error;
+    await noteDrift(db, { ...drift, listed: undefined });
+  }
+}
+
+async function noteDrift(db: Database, { tenantId, server, listed }: ServerDrift): Promise<void> {
   const changed = async (tx: Tx) =>
     (await listToolsOver(tx, server.type)).flatMap((row) => {
       const at = locateTool(row.definition);
       if (!at || digestOf(at.server) !== digestOf(server)) return [];
-      const now = listed.find((tool) => locateTool(tool)?.tool === at.tool);
-      const proposed = differenceOf(row.definition, now) ?? null;
+      const now = listed?.find((tool) => locateTool(tool)?.tool === at.tool);
+      const proposed = listed ? (differenceOf(row.definition, now) ?? null) : UNREADABLE;
       return digestOf(proposed) === digestOf(row.proposed) ? [] : [{ row, proposed }];
     });
   await db.withTenant(tenantId, async (tx) => {
@@ -69,6 +80,8 @@ async function noteTool(
 
 /** What the model reads of a tool: a change here may try to instruct it. */
 const TOLD = ['description', 'display_name', 'input_schema', 'output_schema'] as const;
+
+const UNREADABLE: ProposedTool = { reason: 'unreadable', changes: {} };
 
 function differenceOf(registered: ToolDefinition, now: ImportedTool | undefined): ProposedTool | undefined {
   if (!now) return { reason: 'gone', changes: {} };

@@ -7,6 +7,7 @@ import { categoryFrom } from '../../core/tool-categories.ts';
 import { bytesOf } from '../../core/tool-output.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
 import { uniqueName } from '../unique-name.ts';
+import { UnusableListError } from '../unusable-list-error.ts';
 import { isSessionGone } from './refusals.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
@@ -73,6 +74,8 @@ async function listTools(
     return { name: running.client.getServerVersion()?.name ?? '', tools: await allPages(running) };
   } catch (error) {
     if (running.sentTooMany()) throw refusal('did not list its tools', new Error(SENT_TOO_MANY));
+    if (isUnusable(error) || running.sentTooMuch())
+      throw new UnusableListError(refusal('did not list its tools', error), error);
     if (isNewSession || !isSessionGone(error, running)) throw refusal('did not list its tools', error);
     pool.discard(running);
   } finally {
@@ -80,6 +83,13 @@ async function listTools(
   }
   return listTools(wanted, pool, true);
 }
+
+/** Whether the list has come, and is too long or none: errors of its schema have `issues`. */
+function isUnusable(error: unknown): boolean {
+  return error instanceof TooLongError || (error instanceof Error && 'issues' in error);
+}
+
+class TooLongError extends Error {}
 
 async function allPages(server: McpConnection): Promise<Named[]> {
   const tools: Named[] = [];
@@ -90,12 +100,12 @@ async function allPages(server: McpConnection): Promise<Named[]> {
     const listed = await server.client.request(request, list, { timeout: LIST_MS });
     tools.push(...listed.tools);
     bytes += bytesOf(listed.tools);
-    if (bytes > MAX_BYTES) throw new Error(`its tools come to more than ${MAX_BYTES} bytes`);
-    if (tools.length > MAX_TOOLS) throw new Error(`it has more than ${MAX_TOOLS} tools`);
+    if (bytes > MAX_BYTES) throw new TooLongError(`its tools come to more than ${MAX_BYTES} bytes`);
+    if (tools.length > MAX_TOOLS) throw new TooLongError(`it has more than ${MAX_TOOLS} tools`);
     cursor = listed.nextCursor;
     if (cursor === undefined) return tools;
   }
-  throw new Error(`it has more than ${MAX_PAGES} pages of tools`);
+  throw new TooLongError(`it has more than ${MAX_PAGES} pages of tools`);
 }
 
 const SCHEMAS: Readonly<Record<string, string>> = { inputSchema: 'input schema', outputSchema: 'output schema' };

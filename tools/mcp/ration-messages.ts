@@ -19,6 +19,8 @@ export function rationMessages(transport: Transport): () => boolean {
   const admit = (isTooMuch: boolean): boolean => {
     if (isTooMuch && !exceeded) {
       exceeded = true;
+      // What else has arrived is not parsed any more.
+      delete transport.onmessage;
       void transport.close();
     }
     return !exceeded;
@@ -27,8 +29,6 @@ export function rationMessages(transport: Transport): () => boolean {
     const { onmessage: take, onerror: report } = transport;
     const onmessage = (message: JSONRPCMessage, extra?: MessageExtraInfo) => {
       if (admit(ration.isTooMuch(message))) take?.(message, extra);
-      // What else has arrived is not parsed any more.
-      else delete transport.onmessage;
     };
     // Also told of each message that cannot be read.
     const onerror = (error: Error) => {

@@ -108,6 +108,8 @@ function listen(
   child.stdout.on('data', (chunk: Buffer) => {
     try {
       for (const line of split(chunk)) {
+        // Nobody listens any more, and a program that prints without an end would leave the process no time.
+        if (!transport.onmessage) return void child.stdout.destroy();
         if (holdsMoreValues(line, maxValues)) throw tooLong(`${maxValues} values`);
         receive(line);
       }

@@ -7,6 +7,7 @@ import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
 import { createMcpPool, type McpPool } from '../../../tools/mcp/pool.ts';
 import { rationMessages } from '../../../tools/mcp/ration-messages.ts';
 import type { McpServer } from '../../../tools/mcp/server.ts';
+import { cpuMs } from '../../support/cpu-time.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
 import { door } from '../../support/engine.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
@@ -167,5 +168,16 @@ describe('what an MCP server sends of its own accord', () => {
     const outcome = await flood(request('ping'), LIMITS.mcpServerRequests * 3);
     assert.equal(briefly(outcome), 'error output-too-large');
     assert.equal(briefly(await flood({}, 0)), 'succeeded');
+  });
+
+  it('keeps the process from little else where it prints lines without an end that are no message', async () => {
+    // Faster than they can be read, until nobody reads them.
+    target = { tenantId: 't', server: { type: 'mcp_stdio', command: 'yes' } };
+    const before = cpuMs();
+    const outcome = await flood({}, 0);
+    const spentMs = cpuMs() - before;
+    assert.equal(briefly(outcome), 'unreached server-start');
+    assert.match(messageOf(outcome), /more requests or notifications of its own/);
+    assert.ok(spentMs < 3000, `${spentMs} ms`);
   });
 });

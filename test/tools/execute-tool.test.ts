@@ -442,7 +442,8 @@ describe('createTools', () => {
       });
       const looks: unknown[] = [];
       make({
-        onToolsChanged: async ({ listed }) => void looks.push(...listed.map(({ name, fault }) => [name, fault])),
+        onToolsChanged: async ({ listed }) =>
+          void looks.push(...(listed ?? []).map(({ name, fault }) => [name, fault])),
         onFault: (error) => looks.push(error),
       });
       const tool = toolOf({ type: 'mcp_http', endpoint: `${server.url}/mcp`, tool: 'old' });

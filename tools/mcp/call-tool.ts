@@ -1,5 +1,5 @@
 /** Calls tools and reads resources of MCP servers, over any transport (spec 2025-11-25). */
-import { messageOf, type FieldError } from '../../core/errors.ts';
+import type { FieldError } from '../../core/errors.ts';
 import {
   CallToolResultSchema,
   ErrorCode,
@@ -7,6 +7,7 @@ import {
   ReadResourceResultSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { ABORTED_UNSENT, FAILED_SILENTLY, TOO_LATE, type ToolAttempt, type ToolOutcome } from '../../core/tool.ts';
 import { raceSignal, startDeadline } from '../../lib/deadline.ts';
 import type { Deadline } from '../../lib/deadline.ts';
@@ -14,7 +15,8 @@ import { LONGEST_TIMER_MS } from '../../lib/start-timer.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { ServerBackOffError } from './failed-starts.ts';
 import { SENT_TOO_MANY, type McpConnection, type McpPool, type McpTarget } from './pool.ts';
-import { isSessionGone, statusOf } from './refusals.ts';
+import { isSessionGone } from './refusals.ts';
+import { statusOf, wordsOfFailure, wordsOfRefusal } from './refusal-words.ts';
 import { readContents, readResult, textOfBlocks } from './result-parts.ts';
 import { BusyError, overStreams } from './remote-transport.ts';
 
@@ -84,7 +86,7 @@ async function acquire(target: McpTarget, deadline: Deadline, pool: McpPool): Pr
 
 /** Nothing was called, so nothing can have happened; permanent failures are not retried. */
 function notStarted(error: unknown): ToolOutcome {
-  const message = `The tool's server did not start: ${messageOf(error)}`;
+  const message = `The tool's server did not start: ${wordsOfFailure(error)}`;
   const code = 'server-start';
   if (error instanceof EgressError && (error.code === 'refused' || error.code === 'bad-request')) {
     return { kind: 'error', origin: 'drover', unsent: true, code: `egress-${error.code}`, message: error.message };
@@ -126,12 +128,18 @@ async function request(
     // Not `client.callTool`: it throws away the answer of an effect whose output does not fit its schema. The
     // deadline's signal sends MCP's cancellation; the SDK's own limit is set so high that it never fires.
     const call = { method: 'tools/call' as const, params: { name, arguments: attempt.arguments, ...meta } };
-    const send = (signal: AbortSignal) => connection.client.request(call, CallToolResultSchema, options(signal));
+    const send = (signal: AbortSignal) => connection.client.request(call, toolResult, options(signal));
     return outcomeOf(await overStreams(send, deadline, connection.silenceMs), checkOutput);
   } catch (error) {
     return failed(error, connection, deadline);
   }
 }
+
+/** The SDK's schema takes any object: what has no part of a result would be an empty success. */
+const toolResult = z
+  .looseObject({})
+  .refine((given) => 'content' in given || 'structuredContent' in given || given['isError'] === true)
+  .pipe(CallToolResultSchema);
 
 function metaOf(attempt: ToolAttempt): Record<string, string> {
   return {
@@ -179,10 +187,11 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   if (error instanceof EgressError) return outcomeOfEgressError(error);
   const status = statusOf(error);
   if (error instanceof BusyError) {
-    return { kind: 'unreached', code: `http-${status}`, message: error.message, quotes: true, ...pauseOf(error) };
+    const message = `The tool's server ${wordsOfRefusal(error)}`;
+    return { kind: 'unreached', code: `http-${status}`, message, quotes: true, ...pauseOf(error) };
   }
   if (status > 0) {
-    const refusal = refused(status, messageOf(error));
+    const refusal = refused(status, `The tool's server ${wordsOfRefusal(error)}`);
     return isSessionGone(error, connection) ? { kind: 'session-gone', connection, refusal } : refusal;
   }
   if (error instanceof McpError) return mcpFailure(error, connection);

@@ -1,7 +1,7 @@
 import { PaginatedResultSchema, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { beginningOf } from '../../core/content.ts';
-import { impossible, messageOf } from '../../core/errors.ts';
+import { impossible } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { categoryFrom } from '../../core/tool-categories.ts';
 import { bytesOf } from '../../core/tool-output.ts';
@@ -9,6 +9,7 @@ import { DEFAULT_RISK } from '../../core/tool.ts';
 import { uniqueName } from '../unique-name.ts';
 import { UnusableListError } from '../unusable-list-error.ts';
 import { isSessionGone } from './refusals.ts';
+import { wordsOfFailure } from './refusal-words.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
 import { SENT_TOO_MANY, type McpConnection, type McpPool } from './pool.ts';
@@ -65,7 +66,7 @@ async function listTools(
 ): Promise<{ name: string; tools: Named[] }> {
   const { tenantId, server, secrets, onToolsChanged } = wanted;
   const refusal = (what: string, error: unknown) =>
-    impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
+    impossible(`The MCP server ${what}: ${secrets.redact(wordsOfFailure(error)).slice(0, MAX_MESSAGE_CHARS)}`);
   const target = { tenantId, server: withSecrets(server, secrets), onToolsChanged };
   const running = await pool.acquire(target).catch((error: unknown) => {
     throw refusal(server.type === 'mcp_stdio' ? 'did not start' : 'could not be connected to', error);

@@ -7,6 +7,7 @@ import { digestOf } from '../../core/ids.ts';
 import { createFailedStarts } from './failed-starts.ts';
 import { MESSAGE_LIMITS } from './message-limits.ts';
 import { rationMessages } from './ration-messages.ts';
+import { wordsOfFailure } from './refusal-words.ts';
 import { createRemoteTransport, outsideOfRequests, type RemoteOptions, type SilenceMs } from './remote-transport.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 import type { McpServer } from './server.ts';
@@ -112,7 +113,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
     };
     started.then(onStarted, (error: unknown) => {
       onClose(undefined);
-      failed.note(key, messageOf(error));
+      failed.note(key, wordsOfFailure(error));
     });
     return started;
   };

@@ -1,15 +1,8 @@
-import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { z } from 'zod';
 import { messageOf } from '../../core/errors.ts';
 import { parseOrText } from '../response-body.ts';
 import type { McpConnection } from './pool.ts';
-
-/** The HTTP status with which a server refused a request; 0 if there is none. The old transport has it only in the text. */
-export function statusOf(error: unknown): number {
-  if (error instanceof StreamableHTTPError) return error.code ?? 0;
-  const [, status] = /^Error POSTing to endpoint \(HTTP (\d{3})\)/.exec(messageOf(error)) ?? [];
-  return Number(status ?? 0);
-}
+import { statusOf } from './refusal-words.ts';
 
 /**
  * Whether a server refused a request since it does not know the connection's session any more: 404 by the specification;

@@ -49,6 +49,25 @@ describe('an answer of an MCP server', () => {
     }
   }
 
+  for (const answer of ['{}', '{"task":{"taskId":"t"}}', '{"resultType":"input_required"}', '{"toolResult":7}']) {
+    it(`that has no part of a result (${answer}) is bad-answer: the call was made`, async () => {
+      result = answer;
+      const outcome = await call();
+      assert.equal(briefly(outcome), 'error bad-answer');
+      assert.match(messageOf(outcome), /The call was made/);
+    });
+  }
+
+  it('is an empty output where it has no block, and the error of a tool that has only that to say', async () => {
+    for (const [answer, brief] of [
+      ['{"content":[]}', 'succeeded'],
+      ['{"isError":true}', 'error tool-error'],
+    ] as const) {
+      result = answer;
+      assert.equal(briefly(await call()), brief, answer);
+    }
+  });
+
   it('with data that is nested too deeply is bad-output also beside a text', async () => {
     const levels = 20_000;
     result = `{"content":[{"type":"text","text":"a"}],"structuredContent":{"n":${'['.repeat(levels)}${']'.repeat(levels)}}}`;

@@ -24,6 +24,24 @@ describe('An error of a data directory', () => {
     );
   });
 
+  it('says that no space is left where a database does not start for want of it', () => {
+    const aborted = new Error('Aborted(). Build with -sASSERTIONS for more info.');
+    const said = (of: string) => String(ofDataDir(of, aborted));
+    // A file system with nothing free.
+    assert.match(said('/proc'), /: no space is left \(0 MiB are free there\)\.$/);
+    assert.match(said(dir), /: its files are damaged \(\d+ MiB/);
+  });
+
+  it('names the variable where nothing may be written', () => {
+    for (const code of ['EROFS', 'EACCES']) {
+      const refused = Object.assign(new Error(`${code}: read-only file system, open 'lock'`), { code });
+      assert.match(
+        messageOf(refused),
+        new RegExp(`^DROVER_DATA_DIR is ${dir}.*: nothing can be written there \\(${code}\\) \\(`),
+      );
+    }
+  });
+
   it('stays what it is where it says by itself what is wrong', () => {
     const held = new Error('process 7 holds it');
     assert.equal(ofDataDir(dir, held), held);

@@ -4,7 +4,7 @@ import { inSlices } from '../lib/in-slices.ts';
 import type { ImportedTool } from './transport-kind.ts';
 import type { ArgumentValidator } from './validate-arguments.ts';
 
-/** For a whole list: a thousand ordinary tools take less. Others get their turn meanwhile. */
+/** Of CPU, for a whole list: a thousand ordinary tools take less. Others get their turn meanwhile. */
 const LIST_MS = 5000;
 
 /**

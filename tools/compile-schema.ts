@@ -6,7 +6,7 @@ import ajvFormats from 'ajv-formats';
 import { messageOf } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
 import { compilePattern } from './linear-pattern.ts';
-import { isTimeLimit, runBounded } from './run-bounded.ts';
+import { isTimeLimit, runOnCpu } from './run-bounded.ts';
 import { countSchema } from './schema-size.ts';
 
 /** Far more than `LIMITS.schemaValues` need, unless the machine is very busy. */
@@ -29,7 +29,7 @@ export function createCompiler(compileMs: number = COMPILE_MS): CompileSchema {
     // Outside the time limit, so that the first schema does not pay for it.
     const meta = metaOf(draft);
     try {
-      return runBounded<Compiled>(() => {
+      return runOnCpu<Compiled>(() => {
         if (meta.validateSchema(body) !== true) return { fault: `not valid ${draft}: ${meta.errorsText(meta.errors)}` };
         return { validate: fresh(draft).compile(body), values: valuesOf(body) };
       }, compileMs);

@@ -142,6 +142,42 @@ describe('validateArguments', () => {
     );
   });
 
+  it('takes all calls of an answer, however long the process stands still meanwhile, as on a busy machine', () => {
+    const standing = new Int32Array(new SharedArrayBuffer(4));
+    let stillMs = 2500;
+    const standsStill = () => {
+      if (stillMs > 0) Atomics.wait(standing, 0, 0, stillMs);
+      stillMs = 0;
+      return 'sent';
+    };
+    const schema = object({ text: { type: 'string' } });
+    const { validateArguments: validate } = validator.together();
+    assert.deepEqual(validate(schema, Object.defineProperty({}, 'text', { enumerable: true, get: standsStill })), []);
+    assert.deepEqual(validate(schema, { text: 'sent, too' }), []);
+    // A check that has a time limit of its own is made again.
+    stillMs = 1500;
+    const slow = object({ text: { type: 'string', pattern: '^(?=s)s' } });
+    assert.deepEqual(validate(slow, Object.defineProperty({}, 'text', { enumerable: true, get: standsStill })), []);
+  });
+
+  it('compiles a schema while whose compilation the process stands still, and does not remember it as too slow', () => {
+    const standing = new Int32Array(new SharedArrayBuffer(4));
+    const brief = createArgumentValidator({ compileMs: 1000 });
+    // What the meta-schemas take is no matter of this one.
+    assert.deepEqual(brief.checkSchema(object({})), []);
+    let reads = 0;
+    const text = Object.defineProperty({}, 'type', {
+      enumerable: true,
+      get: () => {
+        // The first reads look at its size; the others compile it.
+        reads += 1;
+        if (reads === 5) Atomics.wait(standing, 0, 0, 3000);
+        return 'string';
+      },
+    });
+    assert.deepEqual(brief.validateArguments(object({ text }), { text: 'a' }), []);
+  });
+
   it('stops comparing items with each other where there are too many, however alike they are', () => {
     const items = Array.from({ length: 16_000 }, (_, n) => ({
       n,

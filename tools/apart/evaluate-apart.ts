@@ -99,7 +99,10 @@ async function readyChild(name: string): Promise<ChildProcess> {
   return child;
 }
 
-/** Rejects if the request cannot be sent. The evaluation's time begins when the child has loaded what it needs for it. */
+/**
+ * Rejects if the request cannot be sent. The evaluation's time begins when the child has loaded what it needs for it, and
+ * again where the child begins anew, as it had not had the CPU.
+ */
 async function ask(child: ChildProcess, request: ApartRequest): Promise<ApartAnswer> {
   let isLate = false;
   const kill = () => {

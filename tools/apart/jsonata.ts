@@ -8,6 +8,8 @@ import { messageOf } from './message-of.ts';
 
 const MAX_STACK = 400;
 const MAX_SEQUENCE = 200_000;
+/** JSONata's own code for an evaluation whose time is over. */
+const OVERTIME = 'D1012';
 
 export interface Expression {
   text: string;
@@ -29,6 +31,7 @@ export async function evaluateExpression({ text, json }: Expression, limitMs: nu
     return fitting(result ?? 'null');
   } catch (error) {
     if (isTimeLimit(error)) return { fault: 'too-slow', message: 'a regular expression takes too long' };
+    if ((error as { code?: unknown }).code === OVERTIME) return { fault: 'too-slow', message: messageOf(error) };
     return { fault: 'failed', message: messageOf(error) };
   }
 }

@@ -3,7 +3,7 @@ import { DelayedError } from 'bullmq';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { isDone, type Done, type Handler, type HeldJob } from './handler.ts';
-import { leaveToNewerBuild, putBack } from './put-back.ts';
+import { DamagedJobError, leaveToNewerBuild, putBack, refuseDamaged } from './put-back.ts';
 
 /** How long a job that arrives while the process stops is put back, in ms, so that another process takes it. */
 const STOPPING_PAUSE_MS = 100;
@@ -20,7 +20,8 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
   const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue, outcome, startedMs }) });
   try {
     if (held.draining()) return await putBack(held, STOPPING_PAUSE_MS);
-    if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held);
+    refuseDamaged(job);
+    if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held, context.log);
     const answer = await inSlot(context, { held, tenantId, isRoutine }, () => handler.handle(context, held));
     const done: Done = isDone(answer) ? answer : { outcome: 'ok', result: answer };
     const { outcome, result } = done;
@@ -32,7 +33,8 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
       context.log.debug(end('delayed'), 'job');
       throw error;
     }
-    context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
+    if (error instanceof DamagedJobError) context.log.warn(end('failed'), error.message);
+    else context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
     throw error;
   }
 }

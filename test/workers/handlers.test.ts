@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { Redis } from 'ioredis';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { ZodError } from 'zod';
 import type { Context } from '../../modules/governance/context.ts';
@@ -8,16 +9,21 @@ import { FileStoreError } from '../../lib/file-store.ts';
 import { newId } from '../../lib/new-id.ts';
 import { storeAway } from '../../modules/files/content.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
+import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { TURNS } from '../../jobs/turns.ts';
+import { WEBHOOKS } from '../../jobs/webhooks.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { handleJob } from '../../workers/handle-job.ts';
+import type { Handler } from '../../workers/handler.ts';
 import { handler as maintenance } from '../../workers/handlers/maintenance.ts';
+import { handler as toolCalls } from '../../workers/handlers/tool-calls.ts';
 import { handler } from '../../workers/handlers/turns.ts';
+import { handler as webhooks } from '../../workers/handlers/webhooks.ts';
 import { loadHandlers } from '../../workers/load-handlers.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
-import { openEngine, type Engine } from '../support/engine.ts';
-import { MODES } from '../support/modes.ts';
+import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
+import { MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { openTestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { statusOfRun } from '../support/queries/runs.ts';
@@ -53,6 +59,10 @@ for (const mode of MODES) {
         const stateOf = async () => (await queue.getJob(sent.id ?? ''))?.getState();
         await waitUntil(`it is ${state}`, async () => (await stateOf()) === state);
         await worker.close();
+        const isOfJob = ({ job, msg }: Record<string, unknown>) =>
+          job === sent.id && String(msg).startsWith('a job of a newer build is put back');
+        const told = engine.platform.log.filter(isOfJob);
+        assert.deepEqual(told.map(({ level }) => level), starts === 1 ? [40] : [], 'once in a while, not each time');
         assert.equal((await reconcile(context, 0)).turns, state === 'failed' ? 1 : 0);
         if (state === 'failed') {
           const { tenantId, seq } = sent.data;
@@ -77,6 +87,74 @@ for (const mode of MODES) {
     });
   });
 }
+
+describe('A job whose content Redis has lost, as where it has evicted it', () => {
+  let engine: Engine;
+  let redis: Redis;
+  before(async function () {
+    // A database loses no part of a row.
+    if (!MODES.includes('full')) return this.skip();
+    engine = await openEngine('full');
+    redis = new Redis(TEST_REDIS_URL ?? '');
+  });
+  after(async () => {
+    await redis?.quit();
+    await engine?.close();
+  });
+
+  /** Empties the only job that waits, and lets a worker have it. */
+  const loseJob = async (lost: Handler) => {
+    const { context } = engine;
+    const queue = context.queues.queue(lost.contract.name);
+    const find = async () => (await queue.getJobs(['prioritized', 'waiting']))[0];
+    await waitUntil('its job is there', async () => (await find()) !== undefined);
+    const sent = await find();
+    const id = sent?.id ?? '';
+    await redis.del(queue.toKey(id));
+    const duty = { stop: new AbortController().signal, draining: () => false };
+    const worker = context.queues.worker(queue.name, (job, token) => handleJob(context, lost, { ...duty, job, token }));
+    await waitUntil('it is removed', async () => (await queue.getJobState(id)) === 'unknown');
+    await worker.close();
+    const lines = engine.platform.log.filter(({ job, level }) => job === id && Number(level) >= 40);
+    assert.equal(lines.length, 1);
+    assert.match(String(lines[0]?.['msg']), /^the queue has lost what is in a job.*noeviction/);
+    const anew = async () => (await queue.getJob(id))?.data as Record<string, unknown> | undefined;
+    return { queue, id, data: sent?.data as Record<string, unknown>, anew };
+  };
+
+  it('is removed with a warning, and its run is sent anew', async () => {
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    const { anew, queue, id } = await loseJob(handler);
+    assert.equal((await reconcile(engine.context, 0)).turns, 1);
+    assert.equal((await anew())?.['runId'], run);
+    await queue.remove(id);
+    await engine.finish(run);
+    assert.equal(await statusOfRun(engine, run), 'completed');
+  });
+
+  it('is so, too, where it is one of a tool call', async () => {
+    engine.say((request) =>
+      JSON.stringify(request.messages).includes('tool_result') ? text('done') : use({ name: offered(request, 'send') }),
+    );
+    const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
+    await engine.drive(run);
+    const { anew, data } = await loseJob(toolCalls);
+    assert.equal((await reconcile(engine.context, 0))['tool-calls'], 1);
+    const { callId } = (await anew()) ?? {};
+    assert.ok(callId !== undefined && callId === data['callId']);
+  });
+
+  it('is so, too, where it is the turn of a webhook, which takes the next one under the same id', async () => {
+    const payload = { tenantId: DEFAULT_TENANT_ID, webhookId: newId() };
+    const opts = { ...RECURRING_JOB_OPTIONS, jobId: WEBHOOKS.id(payload) };
+    const send = () =>
+      engine.context.queues.queue(WEBHOOKS.name).addBulk([{ name: WEBHOOKS.name, data: payload, opts }]);
+    await send();
+    const { anew } = await loseJob(webhooks);
+    await send();
+    assert.deepEqual(await anew(), payload);
+  });
+});
 
 describe('In the mode of domain suites', () => {
   let engine: Engine;

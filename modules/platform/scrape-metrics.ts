@@ -1,5 +1,6 @@
 /** The answer of `/metrics`: this process's numbers, and current ones of database and queues. */
 import type { Queue } from 'bullmq';
+import type { Gauge } from 'prom-client';
 import { readOverdueSeconds } from '../../db/maintenance-acts.ts';
 import { readOutboxState } from '../../db/outbox.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
@@ -13,25 +14,45 @@ const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 
 
 /** The metrics in Prometheus's text format. Numbers that cannot be read are left out. */
 export async function scrapeMetrics(context: ProcessContext): Promise<{ contentType: string; text: string }> {
-  const { registry, queueJobs, queueAge, waitingRuns } = context.metrics;
-  queueJobs.reset();
-  queueAge.reset();
-  waitingRuns.reset();
+  const { metrics } = context;
+  metrics.queueJobs.reset();
+  metrics.queueAge.reset();
+  metrics.waitingRuns.reset();
   const queues = CONTRACTS.map(({ name }) => context.queues.queue(name));
   await Promise.all([
-    askOrWarn(context, 'runs', () => refreshWaiting(context)),
-    askOrWarn(context, 'maintenance', () => refreshOverdue(context)),
-    askOrWarn(context, 'outbox', () => refreshOutbox(context)),
-    askOrWarn(context, 'deliveries', () => refreshDeliveries(context)),
-    ...queues.map((queue) => askOrWarn(context, queue.name, () => refreshQueue(context, queue))),
+    askOrWarn(context, { what: 'runs', ask: () => refreshWaiting(context) }),
+    askOrWarn(context, {
+      what: 'maintenance',
+      ask: () => refreshOverdue(context),
+      gauges: [metrics.maintenanceOverdue],
+    }),
+    askOrWarn(context, {
+      what: 'outbox',
+      ask: () => refreshOutbox(context),
+      gauges: [metrics.outboxJobs, metrics.outboxAge],
+    }),
+    askOrWarn(context, {
+      what: 'deliveries',
+      ask: () => refreshDeliveries(context),
+      gauges: [metrics.deliveriesDue, metrics.deliveryAge],
+    }),
+    ...queues.map((queue) => askOrWarn(context, { what: queue.name, ask: () => refreshQueue(context, queue) })),
   ]);
-  return { contentType: registry.contentType, text: await registry.metrics() };
+  return { contentType: metrics.registry.contentType, text: await metrics.registry.metrics() };
 }
 
-async function askOrWarn({ log }: ProcessContext, what: string, ask: () => Promise<void>): Promise<void> {
+interface Question {
+  what: string;
+  ask: () => Promise<void>;
+  /** Without labels, which keep their last number, or 0, until they are removed: `reset` makes them 0. */
+  gauges?: readonly Gauge[];
+}
+
+async function askOrWarn({ log }: ProcessContext, { what, ask, gauges = [] }: Question): Promise<void> {
   try {
     await ask();
   } catch (error) {
+    for (const gauge of gauges) gauge.remove();
     if (!asUnavailable(error)) log.warn({ err: error, what }, 'a number could not be asked for');
   }
 }

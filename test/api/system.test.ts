@@ -13,6 +13,8 @@ import { waitUntil } from '../support/wait-until.ts';
 /** As a proxy on the same machine passes a request on. */
 const FORWARDED = { 'x-forwarded-for': '203.0.113.7' };
 
+const OF_THE_DATABASE = /^drover_(maintenance_overdue|outbox|webhook_deliver(y_age|ies_due))\S* \d/m;
+
 for (const mode of DOMAIN_MODES) {
   describe(`what an operator's machines ask (${mode})`, () => {
     let api: TestApi;
@@ -138,6 +140,7 @@ describe('with the database gone', () => {
   before(async () => {
     api = await startTestApi();
     await api.call('GET', '/v1/agents');
+    assert.equal((await api.call('GET', '/metrics')).text.match(new RegExp(OF_THE_DATABASE, 'gm'))?.length, 5);
     await api.context.db.close();
   });
   after(() => api.close());
@@ -157,7 +160,15 @@ describe('with the database gone', () => {
     assert.deepEqual([status, json.checks.database, /database away/.test(json.detail)], [503, 'away', true]);
   });
 
-  it('numbers are still told', async () => {
-    assert.equal((await api.call('GET', '/metrics')).status, 200);
+  it('numbers are still told, without those that the database has: no number of before, and no 0', async () => {
+    const never = await startTestApi();
+    await never.context.db.close();
+    for (const { call } of [api, never]) {
+      const { status, text } = await call('GET', '/metrics');
+      assert.equal(status, 200);
+      assert.match(text, /^drover_nodejs_eventloop_lag_seconds /m);
+      assert.doesNotMatch(text, OF_THE_DATABASE);
+    }
+    await never.close();
   });
 });

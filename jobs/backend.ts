@@ -46,6 +46,8 @@ export interface QueueBackend {
   flowProducer(): FlowProducer;
   /** Answers within `timeoutMs` or throws: a `RefusesWritesError` where the service takes no writes. */
   ping(timeoutMs: number): Promise<void>;
+  /** What Redis does once its memory is full: its `maxmemory-policy`, if it tells; undefined on Postgres. */
+  evictionPolicy(): Promise<string | undefined>;
   /** Stops these workers taking jobs; jobs they hold have `graceMs` to end, then they are aborted and left to other workers. */
   stopWorkers(workers: readonly Worker[], graceMs: number): Promise<void>;
   /**
@@ -123,6 +125,7 @@ export async function openQueueBackend(
       return flows;
     },
     ping: (timeoutMs) => transport.ping(timeoutMs),
+    evictionPolicy: () => transport.evictionPolicy(),
     stopWorkers: (stopped, graceMs) => stopAll(workers, { stopped: new Set(stopped), graceMs }),
     async close(graceMs = config.shutdownGraceMs) {
       await stopAll(workers, { stopped: new Set(workers.keys()), graceMs });

@@ -37,6 +37,7 @@ export async function openPostgresQueues(database: Database, soleProcess: boolea
       return ids.map((id) => states.get(id) ?? 'unknown');
     },
     ping: (timeoutMs) => database.ping(timeoutMs),
+    evictionPolicy: async () => undefined,
     close: async () => undefined,
   };
 }

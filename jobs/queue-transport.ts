@@ -9,6 +9,8 @@ export interface QueueTransport {
   /** The states of jobs, in the order of `ids`. */
   states(queue: Queue, ids: readonly string[]): Promise<string[]>;
   ping(timeoutMs: number): Promise<void>;
+  /** Redis's `maxmemory-policy`, if it tells. */
+  evictionPolicy(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 

@@ -45,6 +45,8 @@ export async function openRedisQueues(
     states: (queue, ids) => Promise.all(ids.map((id) => queue.getJobState(id))),
     ping: (timeoutMs) =>
       withDeadline(tryToWrite(producer, `${prefix}:ready`), timeoutMs, `No answer from Redis within ${timeoutMs} ms`),
+    // Not CONFIG, which hosts of Redis refuse.
+    evictionPolicy: async () => /^maxmemory_policy:(\S+)/m.exec(await producer.info('memory'))?.[1],
     async close() {
       await Promise.all([quitRedis(producer), quitRedis(worker)]);
     },

@@ -30,7 +30,10 @@ export async function leaveToNewerBuild(held: Held, log: Logger): Promise<never>
   const tells = tellsNewer.get(log) ?? onceIn(TELL_EVERY_MS);
   tellsNewer.set(log, tells);
   if (tells())
-    log.warn({ queue: queueName, job: id, name }, 'a job of a newer build is put back: it waits for a worker of that build');
+    log.warn(
+      { queue: queueName, job: id, name },
+      'a job of a newer build is put back: it waits for a worker of that build',
+    );
   if (held.job.attemptsStarted > LIMITS.putBacks)
     throw new UnrecoverableError('no worker of a newer build has taken the job');
   return putBack(held, PUT_BACK_MS);

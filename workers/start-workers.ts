@@ -10,6 +10,7 @@ import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
 import { messageOf } from '../core/errors.ts';
 import { withDeadline } from '../lib/deadline.ts';
+import { warnOfEviction } from '../modules/platform/warn-of-eviction.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
 import { followJobs } from './follow-jobs.ts';
@@ -82,6 +83,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const reconciled = reconcileAtStart(context).catch((error: unknown) =>
     log.warn({ err: error }, 'reconciliation at start failed'),
   );
+  await warnOfEviction(context);
   log.info({ queues: config.queues, concurrency: config.concurrency }, 'workers started');
   return {
     stop: async (graceMs) => {

@@ -25,6 +25,7 @@ import { indexErrors } from '../dashboard/index-errors.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { dropPassedParents } from '../run-log/drop-passed-parents.ts';
 import { warnOfUnserved } from './unserved-queues.ts';
+import { warnOfEviction } from './warn-of-eviction.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { dropExpired } from '../memory/drop-expired.ts';
@@ -70,6 +71,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'renew-priorities':
       return { moved: await renewAllPriorities(context) };
     case 'look-at-queues':
+      await warnOfEviction(context);
       return { unserved: await warnOfUnserved(context) };
     case 'wake-parked':
       return { woken: await wakeParkedRuns(context) };

@@ -16,10 +16,10 @@ interface OwnRedis {
   close: () => Promise<void>;
 }
 
-/** Starts one; undefined if this machine has no `redis-server`. */
-async function startOwnRedis(): Promise<OwnRedis | undefined> {
+/** Starts one with this eviction policy; undefined if this machine has no `redis-server`. */
+export async function startOwnRedis(policy = 'noeviction'): Promise<OwnRedis | undefined> {
   const port = await freePort();
-  const options = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--maxmemory-policy', 'noeviction'];
+  const options = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--maxmemory-policy', policy];
   const server = spawn('redis-server', options, { cwd: '/', stdio: 'ignore' });
   const ended = once(server, 'exit');
   const isThere = await once(server, 'spawn').then(

@@ -62,7 +62,11 @@ for (const mode of MODES) {
         const isOfJob = ({ job, msg }: Record<string, unknown>) =>
           job === sent.id && String(msg).startsWith('a job of a newer build is put back');
         const told = engine.platform.log.filter(isOfJob);
-        assert.deepEqual(told.map(({ level }) => level), starts === 1 ? [40] : [], 'once in a while, not each time');
+        assert.deepEqual(
+          told.map(({ level }) => level),
+          starts === 1 ? [40] : [],
+          'once in a while, not each time',
+        );
         assert.equal((await reconcile(context, 0)).turns, state === 'failed' ? 1 : 0);
         if (state === 'failed') {
           const { tenantId, seq } = sent.data;

@@ -1,14 +1,18 @@
 /** What a worker is told of its jobs, and how it stops. */
 import assert from 'node:assert/strict';
 import { DelayedError, type Processor, type Worker } from 'bullmq';
+import { Redis } from 'ioredis';
 import { openQueueBackend } from '../../jobs/backend.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { maintain } from '../../modules/platform/maintain.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, openEngine, text, use, type Engine } from '../support/engine.ts';
-import { MODES } from '../support/modes.ts';
+import { MODES, MUST_BE_COMPLETE } from '../support/modes.ts';
+import { startOwnRedis } from '../support/own-redis.ts';
+import { openTestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { ageOutbox, clearAgedJob } from '../support/queries/outbox.ts';
 import { statusOfRun, storedRun } from '../support/queries/runs.ts';
@@ -147,3 +151,32 @@ for (const mode of MODES) {
     });
   });
 }
+
+describe('A worker whose Redis may evict jobs', () => {
+  it('says so once at its start, in its log, with what to set, and again where that has changed', async function () {
+    if (!MODES.includes('full')) return this.skip();
+    const redis = await startOwnRedis('allkeys-lru');
+    if (redis === undefined) {
+      assert.ok(!MUST_BE_COMPLETE, 'Redis is not installed here');
+      return this.skip();
+    }
+    const platform = await openTestPlatform('full', { env: { REDIS_URL: redis.url }, workers: true });
+    const told = () => platform.log.filter(({ msg }) => /maxmemory-policy to noeviction/.test(String(msg)));
+    const look = () => maintain(platform.context, 'look-at-queues');
+    assert.deepEqual(
+      told().map(({ level, policy }) => [level, policy]),
+      [[40, 'allkeys-lru']],
+    );
+    const admin = new Redis(redis.url);
+    await look();
+    await admin.config('SET', 'maxmemory-policy', 'noeviction');
+    await look();
+    assert.equal(told().length, 1);
+    await admin.config('SET', 'maxmemory-policy', 'volatile-lru');
+    await look();
+    assert.equal(told().at(-1)?.['policy'], 'volatile-lru');
+    await admin.quit();
+    await platform.close();
+    await redis.close();
+  });
+});

@@ -19,6 +19,22 @@ export class DatabaseBusyError extends Error {
   }
 }
 
+/** No connection was free, and the database answered on none of them meanwhile: it hangs, or others hold what all wait for. */
+export class DatabaseSilentError extends Error {
+  readonly waitedMs: number;
+  constructor(message: string, { waitedMs, cause }: { waitedMs: number; cause: unknown }) {
+    super(message, { cause });
+    this.name = 'DatabaseSilentError';
+    this.waitedMs = waitedMs;
+  }
+}
+
+/** How long the database has answered nobody; undefined for any other error. */
+export function silenceOf(error: unknown): number | undefined {
+  if (error instanceof DatabaseSilentError) return error.waitedMs;
+  return error instanceof Error ? silenceOf(error.cause) : undefined;
+}
+
 /**
  * Codes of sockets, name service and Postgres: 57P0x server shutting down, starting, or ending a session; 25006 read-only (a
  * replica, after another server took over); 53100 disk full.
@@ -111,6 +127,18 @@ export function isUnreachable(error: unknown): boolean {
   return ('code' in error && error.code === '57P03') || error.message === 'timeout expired';
 }
 
+/** Notes on the error of a connection, for the log and `unreachedBy`, whose address it is. */
+export function notedAs(error: unknown, variable: 'DATABASE_URL' | 'DATABASE_POOL_URL'): unknown {
+  return error instanceof Error ? Object.assign(error, { variable }) : error;
+}
+
+/** The variable of the address over which no session came about; undefined for any other error. */
+export function unreachedBy(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if ('variable' in error && typeof error.variable === 'string' && isUnreachable(error)) return error.variable;
+  return unreachedBy(error.cause);
+}
+
 /** Whether the database refuses further connections. */
 export function isOutOfConnections(error: unknown): boolean {
   return error instanceof Error && (('code' in error && error.code === '53300') || isOutOfConnections(error.cause));
@@ -147,7 +175,8 @@ export function isPassing(error: unknown): boolean {
 /** Whether the database was unreachable, went away or was too busy: worth a 503, and for a job a retry. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error instanceof DatabaseBusyError || error instanceof RefusesWritesError) return true;
+  if (error instanceof DatabaseBusyError || error instanceof DatabaseSilentError) return true;
+  if (error instanceof RefusesWritesError) return true;
   const code: unknown = 'code' in error ? error.code : undefined;
   // For a missing Unix socket, ENOENT comes with an address; for a missing file, with a path.
   if (code === 'ENOENT' && !('address' in error)) return false;

@@ -1,7 +1,7 @@
 import createKnex from 'knex';
 import type { Knex } from 'knex';
 import type { Client, ClientBase, ClientConfig, QueryResult } from 'pg';
-import { DatabaseBusyError, isDatabaseAway, isDiskFull, isStalePlan } from './database-errors.ts';
+import { DatabaseBusyError, DatabaseSilentError, isDatabaseAway, isDiskFull, isStalePlan } from './database-errors.ts';
 import { becomeOwner, type ConnectionOwner } from './connection-owner.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
 
@@ -201,7 +201,7 @@ class KnexClient extends PostgresClient {
       // Knex's message refers to an API that is not used here.
       if (!(error instanceof createKnex.KnexTimeoutError)) throw error;
       if (settings.away === undefined || state.answeredAtMs >= sinceMs) throw new DatabaseBusyError(settings.busy);
-      throw new Error(settings.away, { cause: error });
+      throw new DatabaseSilentError(settings.away, { waitedMs: settings.checkoutTimeoutMs, cause: error });
     }
     try {
       await becomeOwner(connection, owner);

@@ -7,6 +7,7 @@ import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
 import { checkPooledLogin, checkSameDatabase, explainRefusal } from './pooled-login.ts';
 import { becomeOwner, checkRoles, isOwnerByLogin, type ConnectionOwner } from './connection-owner.ts';
+import { notedAs } from './database-errors.ts';
 import { TYPES } from './value-types.ts';
 import { queriesOf } from './queries.ts';
 
@@ -108,7 +109,7 @@ function openPool<O extends ConnectionOwner>(
 }
 
 async function connectAs(owner: ConnectionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {
-  const client = await connect(url, options);
+  const client = await connect('DATABASE_URL', url, options);
   try {
     await client.query(
       `set timezone to 'UTC'; set statement_timeout to ${STATEMENT_TIMEOUT_MS};
@@ -124,16 +125,22 @@ async function connectAs(owner: ConnectionOwner, url: string, options: DatabaseO
 
 /** Role, time zone and limits are set on the login (`checkPooledLogin`). */
 async function connectPooled(url: string, options: DatabaseOptions): Promise<pg.Client> {
-  const client = await connect(url, options);
+  const client = await connect('DATABASE_POOL_URL', url, options);
   isOwnerByLogin(client, 'app');
   return client;
 }
 
-async function connect(url: string, options: DatabaseOptions): Promise<pg.Client> {
+async function connect(
+  variable: 'DATABASE_URL' | 'DATABASE_POOL_URL',
+  url: string,
+  options: DatabaseOptions,
+): Promise<pg.Client> {
   const client = new pg.Client({ ...clientConfig(url, options), pipeline: true, types: TYPES });
   // In use or idle: without a listener, losing it would end the process.
   client.on('error', options.onError ?? (() => undefined));
-  return connected(client);
+  return connected(client).catch((error: unknown) => {
+    throw notedAs(error, variable);
+  });
 }
 
 /** Ends the connection if the client cannot use it: its server would keep it, and this process with it, for a minute. */

@@ -1,10 +1,10 @@
-/** For lines of the log that would come again and again: true at the first time, and again after `everyMs`. */
-export function onceIn(everyMs: number): () => boolean {
-  let toldAtMs = Number.NEGATIVE_INFINITY;
-  return () => {
+/** For lines of a log that would come again and again: true at the first time for that log, and again after `everyMs`. */
+export function onceIn(everyMs: number): (log: object) => boolean {
+  const toldAtMs = new WeakMap<object, number>();
+  return (log) => {
     const nowMs = performance.now();
-    if (nowMs - toldAtMs < everyMs) return false;
-    toldAtMs = nowMs;
+    if (nowMs - (toldAtMs.get(log) ?? Number.NEGATIVE_INFINITY) < everyMs) return false;
+    toldAtMs.set(log, nowMs);
     return true;
   };
 }

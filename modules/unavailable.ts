@@ -1,5 +1,11 @@
 import { unavailable, type DroverError } from '../core/errors.ts';
-import { isConflictOfTransactions, isDiskFull, isOutOfConnections, isUndone } from '../db/database-errors.ts';
+import {
+  isConflictOfTransactions,
+  isDiskFull,
+  isOutOfConnections,
+  isUndone,
+  silenceOf,
+} from '../db/database-errors.ts';
 import { isDatabaseAway, isDatabaseBusy } from '../db/database.ts';
 
 /** The 503 for a failure because a backing service is away or this process is overloaded; undefined for any other. */
@@ -17,6 +23,12 @@ export function asUnavailable(thrown: unknown): DroverError | undefined {
     );
   if (isUndone(thrown))
     return unavailable('The database took too long, and nothing was done; the request may be sent again.', thrown);
+  const silentMs = silenceOf(thrown);
+  if (silentMs !== undefined)
+    return unavailable(
+      `The database did not answer in ${silentMs / 1000} s, on any connection; the request may be sent again.`,
+      thrown,
+    );
   if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
   if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
   return undefined;

@@ -3,7 +3,8 @@ import { DelayedError } from 'bullmq';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { isDone, type Done, type Handler, type HeldJob } from './handler.ts';
-import { DamagedJobError, leaveToNewerBuild, putBack, refuseDamaged } from './put-back.ts';
+import { leaveToNewerBuild, putBack, refuseDamaged } from './put-back.ts';
+import { tellFailure } from './tell-failure.ts';
 
 /** How long a job that arrives while the process stops is put back, in ms, so that another process takes it. */
 const STOPPING_PAUSE_MS = 100;
@@ -33,8 +34,7 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
       context.log.debug(end('delayed'), 'job');
       throw error;
     }
-    if (error instanceof DamagedJobError) context.log.warn(end('failed'), error.message);
-    else context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
+    tellFailure(context.log, error, { ...end('failed'), attempt: job.attemptsMade + 1 });
     throw error;
   }
 }

@@ -13,7 +13,7 @@ const PUT_BACK_MS = 5000;
 
 /** While a deploy lasts, every job of the newer build comes again and again. */
 const TELL_EVERY_MS = 30_000;
-const tellsNewer = new WeakMap<Logger, () => boolean>();
+const tellsNewer = onceIn(TELL_EVERY_MS);
 
 /** Delays the job. Always @throws DelayedError, which tells BullMQ so. */
 export async function putBack({ job, token }: Held, waitMs: number): Promise<never> {
@@ -27,9 +27,7 @@ export async function putBack({ job, token }: Held, waitMs: number): Promise<nev
  */
 export async function leaveToNewerBuild(held: Held, log: Logger): Promise<never> {
   const { id, name, queueName } = held.job;
-  const tells = tellsNewer.get(log) ?? onceIn(TELL_EVERY_MS);
-  tellsNewer.set(log, tells);
-  if (tells())
+  if (tellsNewer(log))
     log.warn(
       { queue: queueName, job: id, name },
       'a job of a newer build is put back: it waits for a worker of that build',

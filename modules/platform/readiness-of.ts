@@ -9,7 +9,7 @@ import type { ProcessContext } from '../process-context.ts';
 const CHECK_MS = 2000;
 
 /**
- * `ok`, `away`, a lack (no writes, no free connection) or what is missing; `migrations` is unknown while the database
+ * `ok`, `away` (with a pooler: over which address, where the other one works), a lack (no writes, no free connection) or what is missing; `migrations` is unknown while the database
  * is away.
  */
 interface Checks {
@@ -35,18 +35,24 @@ export async function readinessOf(
  * Pings database and queue, and checks that this build's migrations have run: all at once, each for `CHECK_MS`. A busy
  * database that has no time to tell of its migrations has those with which the process has started.
  */
-async function check({ db, queues }: ProcessContext): Promise<Checks> {
+async function check({ config, db, queues }: ProcessContext): Promise<Checks> {
   const [database, queue, migrations] = await Promise.all([
     stateOf(() => db.ping(CHECK_MS)),
     stateOf(() => queues.ping(CHECK_MS)),
     stateOf(() => db.inspect(CHECK_MS, assertMigrated)),
   ]);
+  // The ping goes over the pooler, where there is one, and the look at migrations past it.
+  const over = (variable: string) => (config.databasePoolUrl === undefined ? AWAY : `${AWAY} (${variable})`);
+  if (database === AWAY && migrations !== AWAY)
+    return { database: over('DATABASE_POOL_URL'), queue, migrations: 'unknown' };
   if (database !== 'ok') return { database, queue, migrations: 'unknown' };
   // The ping used another pool's connection, or the last free one.
-  if (migrations === 'away' || migrations === NO_CONNECTION)
-    return { database: migrations, queue, migrations: 'unknown' };
+  if (migrations === AWAY) return { database: over('DATABASE_URL'), queue, migrations: 'unknown' };
+  if (migrations === NO_CONNECTION) return { database: migrations, queue, migrations: 'unknown' };
   return { database, queue, migrations };
 }
+
+const AWAY = 'away';
 
 const NO_CONNECTION = 'has no connection left';
 
@@ -56,7 +62,7 @@ async function stateOf(ask: () => Promise<unknown>): Promise<string> {
     return 'ok';
   } catch (error) {
     if (isOutOfConnections(error)) return NO_CONNECTION;
-    return error instanceof PendingError || error instanceof RefusesWritesError ? error.message : 'away';
+    return error instanceof PendingError || error instanceof RefusesWritesError ? error.message : AWAY;
   }
 }
 

@@ -113,6 +113,11 @@ function onPostgres(): void {
       const silent = small.call(sleep(1));
       const away = await failure();
       assert.ok(isDatabaseAway(away) && !isDatabaseBusy(away), String(away));
+      const told = asUnavailable(away);
+      assert.equal(
+        told?.message,
+        'The database did not answer in 0.4 s, on any connection; the request may be sent again.',
+      );
       await silent;
       const busy = small.withTenant(newId(), async (tx) => {
         for (let n = 0; n < 30; n++) await tx.query('select pg_sleep(0.03)');

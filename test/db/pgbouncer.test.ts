@@ -4,11 +4,16 @@ import { createServer } from 'node:net';
 import { loadConfig } from '../../config.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { openDatabase } from '../../db/open-database.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import { newId } from '../../lib/new-id.ts';
+import { readinessOf } from '../../modules/platform/readiness-of.ts';
+import { handleJob } from '../../workers/handle-job.ts';
+import { handler as turns } from '../../workers/handlers/turns.ts';
 import { createTestServices, type TestServices } from '../support/database.ts';
 import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { HAS_PGBOUNCER, startPgBouncer, type PgBouncer } from '../support/pgbouncer.ts';
+import { openTestPlatform } from '../support/platform.ts';
 import { query } from '../support/template.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { openServiceProxy } from '../../scripts/kit/service-proxy.ts';
@@ -70,6 +75,32 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
       await own.close();
       await proxy.close();
     }
+  });
+
+  it('is named where nothing answers at its address: in what lacks, and in one line of the log for all jobs that meet with that', async () => {
+    const own = await startPgBouncer(url, CONNECTIONS);
+    const kept = { ...services, drop: async () => undefined };
+    const platform = await openTestPlatform('postgres', { services: kept, env: { DATABASE_POOL_URL: own.url } });
+    const { context, log } = platform;
+    await readinessOf(context, false);
+    await own.close();
+    await assert.rejects(readinessOf(context, false), /^DroverError: Not ready: database away \(DATABASE_POOL_URL\), /);
+    const queue = context.queues.queue(TURNS.name);
+    const ids = Array.from({ length: 10 }, () => newId());
+    const jobs = ids.map((runId) => ({ name: TURNS.name, data: { tenantId: platform.tenantId, runId, seq: 1 } }));
+    await queue.addBulk(jobs);
+    const duty = { stop: new AbortController().signal, draining: () => false };
+    const worker = context.queues.worker(TURNS.name, (job, token) =>
+      handleJob(context, turns, { ...duty, job, token }),
+    );
+    await waitUntil('all have failed', async () => (await queue.getJobCountByTypes('failed')) === ids.length);
+    await worker.close();
+    const told = log.filter(({ msg }) => !/connection lost/.test(String(msg)));
+    assert.deepEqual(
+      told.map(({ level, msg }) => [level, msg]),
+      [[40, 'nothing answers at the address of DATABASE_POOL_URL; work waits for the database']],
+    );
+    await platform.close();
   });
 
   const logins = async () => {

@@ -90,17 +90,34 @@ export async function startWorkers(context: Context): Promise<Workers> {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
       const stopped = queues.stopWorkers(workers, graceMs);
-      const idle = [...locally.map((each) => each.idle()), following.idle()];
-      const watches = [...holds.values()].map((each) => each.stop());
-      const ended = Promise.all([stopped, reconciled, maintaining?.stop(), ...watches, ...idle]);
-      // Other connections close after the workers', in the rest of the time to stop (`modules/platform/closers.ts`).
-      const mostMs = graceMs + WRITE_DOWN_MS + CLOSE_WORKER_MS;
-      await withDeadline(ended, mostMs, 'work does not end, and is left to others').catch((err: unknown) =>
-        log.warn({ err }, 'workers stopped late'),
-      );
+      const parts: Record<string, Promise<unknown>> = {
+        queues: stopped,
+        reconciliation: reconciled,
+        maintenance: Promise.resolve(maintaining?.stop()),
+        holds: Promise.all([...holds.values()].map((each) => each.stop())),
+        'local work': Promise.all(locally.map((each) => each.idle())),
+        'follow-ups': following.idle(),
+      };
+      await endOf(parts, graceMs + CLOSE_MS).catch((err: unknown) => log.warn({ err }, 'workers stopped late'));
       clearTimeout(deadline);
     },
   };
+}
+
+/**
+ * For aborted work to write down where it broke off, and for workers to close. Less than the process has for that
+ * (`modules/platform/closers.ts`): its other connections close in the rest.
+ */
+const CLOSE_MS = WRITE_DOWN_MS + CLOSE_WORKER_MS / 2;
+
+/** Rejects, with the names of those that go on, if not all parts have ended in time. */
+async function endOf(parts: Readonly<Record<string, Promise<unknown>>>, timeoutMs: number): Promise<void> {
+  const left = new Set(Object.keys(parts));
+  const ended = Object.entries(parts).map(([name, part]) => part.finally(() => left.delete(name)));
+  await withDeadline(Promise.all(ended), timeoutMs, 'late').catch((error: unknown) => {
+    if (left.size === 0) throw error;
+    throw new Error(`not ended, and left to others: ${[...left].join(', ')}`, { cause: error });
+  });
 }
 
 /** How this process does a queue's work without the queue. */

@@ -7,6 +7,7 @@ import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { createClosers } from '../../modules/platform/closers.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, openEngine, text, use, type Engine } from '../support/engine.ts';
@@ -71,6 +72,22 @@ for (const mode of MODES) {
       await deaf.stop(100);
       assert.ok(performance.now() - sinceMs < 15_000);
       end.open();
+    });
+
+    it('stop before the process gives them up, and say what has not ended', async () => {
+      const queue = engine.context.queues.queue(TURNS.name);
+      const getMeta = queue.getMeta.bind(queue);
+      const end = door();
+      const own = await startWorkers(engine.context);
+      queue.getMeta = () => end.pass().then(getMeta);
+      await end.reached;
+      const closers = createClosers((error) => assert.fail(String(error)));
+      closers.add('workers', () => own.stop(100), { graceMs: 100 });
+      await closers.close();
+      const late = engine.platform.log.filter(({ msg }) => msg === 'workers stopped late');
+      assert.match(JSON.stringify(late), /not ended, and left to others: holds/);
+      end.open();
+      queue.getMeta = getMeta;
     });
 
     it('take up an act of maintenance whose worker has died, long before a lease is over', async () => {

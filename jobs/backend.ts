@@ -118,10 +118,7 @@ export async function openQueueBackend(
       return worker;
     },
     flowProducer() {
-      if (flows === undefined) {
-        flows = new FlowProducer(producer, transport.factory);
-        flows.on('error', (error) => report(error, 'flows'));
-      }
+      flows ??= openFlows(producer, { transport, report });
       return flows;
     },
     ping: (timeoutMs) => transport.ping(timeoutMs),
@@ -144,6 +141,15 @@ function openQueue(
   const queue = new Queue(name, options, transport.factory);
   queue.on('error', (error) => report(error, `queue ${name}`));
   return queue;
+}
+
+function openFlows(
+  options: QueueOptions,
+  { transport, report }: { transport: QueueTransport; report: ReportError },
+): FlowProducer {
+  const flows = new FlowProducer(options, transport.factory);
+  flows.on('error', (error) => report(error, 'flows'));
+  return flows;
 }
 
 /** Otherwise BullMQ would wait for a first connection, however long, before a call could fail. */

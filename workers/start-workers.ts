@@ -80,18 +80,15 @@ export async function startWorkers(context: Context): Promise<Workers> {
     return worker;
   });
   const maintaining = config.queues.includes(MAINTENANCE.name) ? keepMaintaining(context) : undefined;
-  const reconciled = reconcileAtStart(context).catch((error: unknown) =>
-    log.warn({ err: error }, 'reconciliation at start failed'),
-  );
+  const reconciled = reconcileAtStart(context);
   await warnOfEviction(context);
   log.info({ queues: config.queues, concurrency: config.concurrency }, 'workers started');
   return {
     stop: async (graceMs) => {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
-      const stopped = queues.stopWorkers(workers, graceMs);
       const parts: Record<string, Promise<unknown>> = {
-        queues: stopped,
+        queues: queues.stopWorkers(workers, graceMs),
         reconciliation: reconciled,
         maintenance: Promise.resolve(maintaining?.stop()),
         holds: Promise.all([...holds.values()].map((each) => each.stop())),
@@ -173,9 +170,13 @@ function checkDefaultModel({ config, log, models }: Context): void {
 /** A look of another process within this time makes one of our own needless. */
 const RECENT_MS = 1000;
 
-/** Sends jobs that were lost while no worker ran. Of processes that start together only one looks. */
+/** Sends jobs that were lost while no worker ran. Of processes that start together only one looks. Never throws. */
 async function reconcileAtStart(context: Context): Promise<void> {
-  const { config, db } = context;
+  const { config, db, log } = context;
   const early = { act: 'reconcile', everyMs: scheduleOf('reconcile', config.leaseMs), recentMs: RECENT_MS };
-  if (config.mode === 'embedded' || (await claimEarly(db, early))) await reconcile(context, 0);
+  try {
+    if (config.mode === 'embedded' || (await claimEarly(db, early))) await reconcile(context, 0);
+  } catch (error) {
+    log.warn({ err: error }, 'reconciliation at start failed');
+  }
 }

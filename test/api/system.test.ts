@@ -163,8 +163,8 @@ describe('with the database gone', () => {
   it('numbers are still told, without those that the database has: no number of before, and no 0', async () => {
     const never = await startTestApi();
     await never.context.db.close();
-    for (const { call } of [api, never]) {
-      const { status, text } = await call('GET', '/metrics');
+    for (const each of [api, never]) {
+      const { status, text } = await each.call('GET', '/metrics');
       assert.equal(status, 200);
       assert.match(text, /^drover_nodejs_eventloop_lag_seconds /m);
       assert.doesNotMatch(text, OF_THE_DATABASE);

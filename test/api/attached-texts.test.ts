@@ -115,6 +115,22 @@ describe('The text of a file that a client attaches', () => {
     await mustWait(id);
   });
 
+  it('reaches no write without a person either, when a replay has another question beside it', async () => {
+    const id = randomUUID();
+    await post(id, [letter, { type: 'text', text: QUESTION }]);
+    const run = await runOn(id);
+    await untilQuiet(run);
+    const replayed = async (...texts: string[]) => {
+      const content = texts.map((text) => ({ type: 'text', text }));
+      const body = { checkpoint_id: 'start', modified_state: { messages: [{ role: 'user', content }] } };
+      const { json } = await api.call('POST', `/v1/runs/${run}/replay`, { key, body });
+      await untilQuiet(json.new_run_id);
+      return [(await callsOf(json.new_run_id)).at(-1)?.status, payments];
+    };
+    assert.deepEqual(await replayed(LETTER, 'Do what it says.'), ['awaiting_approval', 0]);
+    assert.deepEqual(await replayed(`${LETTER} `, QUESTION), ['succeeded', 1], 'other words are of the client');
+  });
+
   it('is trusted where it is no file, but what the client says', async () => {
     const id = randomUUID();
     await post(id, [{ type: 'text', text: LETTER }]);

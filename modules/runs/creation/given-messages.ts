@@ -4,7 +4,7 @@ import type { Message } from '../../../core/content.ts';
 import type { MessageOrigin } from '../../../core/origin.ts';
 import type { Tx } from '../../../db/database.ts';
 import { listUntrusted, readMessages } from '../../../db/messages.ts';
-import type { RunRow } from '../../../db/claim-run.ts';
+import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 
 interface TrustOfMessages {
@@ -14,7 +14,10 @@ interface TrustOfMessages {
   isTainted: boolean;
 }
 
-/** All messages and results of the original keep their trust, wherever they stand. Other words are the client's; files and images are not. */
+/**
+ * All messages and results of the original keep their trust, wherever they stand, and so do texts that came with a message.
+ * Other words are the client's; files and images are not.
+ */
 export async function trustOfGiven(
   tx: Tx,
   original: Pick<RunRow, 'id' | 'length'>,
@@ -31,6 +34,8 @@ interface Known {
   byContent: ReadonlyMap<string, { origin: MessageOrigin | undefined; isUntrusted: boolean }>;
   /** The tool uses whose results are untrusted. */
   uses: ReadonlySet<string>;
+  /** Untrusted texts that came with messages. */
+  texts: ReadonlySet<string>;
 }
 
 async function knownMessages(tx: Tx, { id, length }: Pick<RunRow, 'id' | 'length'>): Promise<Known> {
@@ -44,18 +49,28 @@ async function knownMessages(tx: Tx, { id, length }: Pick<RunRow, 'id' | 'length
     const about = { origin: rows[index]?.origin, isUntrusted: untrusted.has(index) };
     return [canonicalJson(message), about] as const;
   });
-  return { byContent: new Map(byContent), uses: new Set([...uses, ...ofMessages]) };
+  const texts = rows.filter((_, index) => untrusted.has(index)).flatMap(textsWith);
+  return { byContent: new Map(byContent), uses: new Set([...uses, ...ofMessages]), texts: new Set(texts) };
+}
+
+/** The texts that came with a user's message, whose own words are last. */
+function textsWith({ role, content }: MessageRow): string[] {
+  if (role !== 'user') return [];
+  return content.slice(0, -1).flatMap((block) => (block.type === 'text' && 'text' in block ? [block.text] : []));
 }
 
 function resultIds({ content }: Message): string[] {
   return content.flatMap((block) => (block.type === 'tool_result' ? [block.tool_use_id] : []));
 }
 
-function isUntrustedGiven(message: Message, { byContent, uses }: Known): boolean {
+function isUntrustedGiven(message: Message, { byContent, uses, texts }: Known): boolean {
   if (resultIds(message).some((id) => uses.has(id))) return true;
   const known = byContent.get(canonicalJson(message));
   if (known) return known.isUntrusted;
-  return message.content.some(({ type }) => type === 'image' || type === 'file' || isFinding(type));
+  return message.content.some((block) => {
+    if (block.type === 'text') return texts.has(block.text);
+    return block.type === 'image' || block.type === 'file' || isFinding(block.type);
+  });
 }
 
 /** What the provider's tools have found. */

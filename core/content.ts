@@ -114,6 +114,15 @@ export type Attachment = TextBlock | ImageBlock | AttachedFile;
 /** A file attached to a message. */
 type AttachedFile = FileBlock & { trust?: 'untrusted' | undefined };
 
+/** The files of a message, with those of the results in it. */
+export function filesIn({ content }: Message): FileBlock[] {
+  return content.flatMap((block) => {
+    if (block.type === 'file') return [block];
+    if (block.type !== 'tool_result' || typeof block.content === 'string') return [];
+    return block.content.filter((part) => part.type === 'file');
+  });
+}
+
 /** A JSON value, as `JSON.parse` gives it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 

@@ -117,6 +117,16 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
   };
 }
 
+/** The fork point, whose turn says of its files for which of them nobody vouches. */
+export function withTrustOfFiles(point: ForkPoint, untrusted: ReadonlySet<string> | undefined): ForkPoint {
+  const { turn } = point;
+  if (!turn?.input.attachments || !untrusted) return point;
+  const attachments = turn.input.attachments.map((each) =>
+    each.type === 'file' && untrusted.has(each.file_id) ? { ...each, trust: 'untrusted' as const } : each,
+  );
+  return { ...point, turn: { ...turn, input: { ...turn.input, attachments } } };
+}
+
 /** Removes outputs of nodes, which another conversation does not have. */
 function withoutOutputs(graph: GraphState): GraphState {
   const before = graph.open && graph.ordinal !== undefined ? beforeNode(graph) : graph;

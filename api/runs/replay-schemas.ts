@@ -15,39 +15,64 @@ const image = z.strictObject({
     z.strictObject({ type: z.literal('url'), url: z.url({ protocol: /^https?$/ }).max(4000) }),
   ]),
 });
-const toolUseId = z.string().min(1).max(200);
+/** The id is enough: the rest is filled in from the conversation, or from the file. */
+const file = z
+  .strictObject({
+    type: z.literal('file'),
+    file_id: z.uuid().toLowerCase(),
+    media_type: z.string().optional(),
+    filename: z.string().optional(),
+    size: z.int().min(0).optional(),
+    pages: z.int().min(1).exactOptional(),
+  })
+  .transform(({ media_type = '', filename = '', size = 0, ...rest }) => ({ ...rest, media_type, filename, size }));
+/** As a tool has given it, who need not keep to any form. */
+const imageOfTool = image.extend({
+  source: z.strictObject({ type: z.literal('base64'), media_type: z.string(), data: z.string() }),
+});
+const toolUseId = z.string().min(1);
 const toolResult = z.strictObject({
   type: z.literal('tool_result'),
   tool_use_id: toolUseId,
-  content: z.string(),
+  content: z.union([z.string(), z.array(z.discriminatedUnion('type', [text, imageOfTool, file]))]),
   is_error: z.boolean().exactOptional(),
 });
+/** As a model has written it. */
 const toolUse = z.strictObject({
   type: z.literal('tool_use'),
   id: toolUseId,
-  name: z.string().min(1).max(200),
+  name: z.string(),
   input: z.record(z.string(), z.unknown()),
+});
+const cited = text.extend({ citations: z.array(z.unknown()).exactOptional() });
+/** The provider's own; `takeGiven` lets pass those of the run alone. */
+const ofProvider = z.looseObject({
+  type: z.union([
+    z.enum(['server_tool_use', 'mcp_tool_use', 'container_upload', 'compaction']),
+    z.templateLiteral([z.string(), '_tool_result']),
+  ]),
 });
 const thinking = z.strictObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
 const redacted = z.strictObject({ type: z.literal('redacted_thinking'), data: z.string() });
 
-const userBlock = z.discriminatedUnion('type', [text, image, toolResult]);
-const assistantBlock = z.discriminatedUnion('type', [text, thinking, redacted, toolUse]);
+const userBlock = z.discriminatedUnion('type', [text, image, file, toolResult]);
+const assistantBlock = z.union([z.discriminatedUnion('type', [cited, thinking, redacted, toolUse]), ofProvider]);
 
 /** Blocks, or just a text, as is common. */
-function said<T extends z.ZodType>(block: T) {
+function said<T extends z.ZodType>(blocks: T) {
   const alone = z
     .string()
     .min(1)
     .transform((words) => [{ type: 'text' as const, text: words }]);
-  return z.union([z.array(block).min(1), alone]);
+  return z.union([blocks, alone]);
 }
 
 /** A message in a checkpoint's state. */
 const message = z
   .discriminatedUnion('role', [
-    z.strictObject({ role: z.literal('user'), content: said(userBlock) }),
-    z.strictObject({ role: z.literal('assistant'), content: said(assistantBlock) }),
+    z.strictObject({ role: z.literal('user'), content: said(z.array(userBlock).min(1)) }),
+    // A model's answer may be empty.
+    z.strictObject({ role: z.literal('assistant'), content: said(z.array(assistantBlock)) }),
   ])
   .meta({ id: 'StateMessage' });
 

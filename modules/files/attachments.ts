@@ -139,22 +139,28 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
     }
     if (content) made.push(row.id);
     bytes += row.size;
-    const fault =
-      faultOfFile(row, to.taken) ?? faultOfText(row) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
+    const fault = faultOfAttached(row, to.taken) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
     if (fault !== undefined) throw refuse(index, fault);
     used.set(index, row.id);
-    const { id: file_id, mime_type: media_type, filename, size } = row;
-    const pages = row.pages !== null && { pages: row.pages };
-    const trust = row.trust === 'untrusted' && { trust: row.trust };
-    attachments.push({ type: 'file', file_id, media_type, filename, size, ...pages, ...trust });
+    attachments.push({ ...fileBlockOf(row), ...(row.trust === 'untrusted' && { trust: row.trust }) });
   }
   const noted = await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: [...used.values()] });
   for (const [index, id] of used) if (!noted.includes(id)) throw refuse(index, UNKNOWN);
   return { attachments, made };
 }
 
-const UNKNOWN = 'names no file';
-const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
+export const UNKNOWN = 'names no file';
+export const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
+
+/** Why a message for a model that takes these cannot have a file; undefined if it can. */
+export function faultOfAttached(row: FileRow, taken: FilesTaken): string | undefined {
+  return faultOfFile(row, taken) ?? faultOfText(row);
+}
+
+/** A file as a message holds it. */
+export function fileBlockOf({ id: file_id, mime_type: media_type, filename, size, pages }: FileRow): FileBlock {
+  return { type: 'file', file_id, media_type, filename, size, ...(pages !== null && { pages }) };
+}
 
 /** Models are shown text as UTF-8: they would misread other encodings. */
 function faultOfText({ mime_type: type, is_utf8: isUtf8 }: FileRow): string | undefined {

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { buffer } from 'node:stream/consumers';
 import {
   cleanText,
+  filesIn,
   type DocumentBlock,
   type FileBlock,
   type ImageBlock,
@@ -29,7 +30,7 @@ export async function fillFiles(
   { tenantId, taken }: { tenantId: string; taken: FilesTaken },
   messages: readonly Message[],
 ): Promise<Message[]> {
-  const named = messages.flatMap(filesOf);
+  const named = messages.flatMap(filesIn);
   if (named.length === 0) return [...messages];
   const ids = [...new Set(named.map(({ file_id }) => file_id))];
   const rows = new Map((await context.db.withTenant(tenantId, (tx) => findFiles(tx, ids))).map((row) => [row.id, row]));
@@ -49,14 +50,6 @@ export async function fillFiles(
 
 const DELETED = 'it was deleted';
 const TOO_MUCH = `a request has ${LIMITS.attachedBytes} bytes of files at most, the newest first`;
-
-function filesOf({ content }: Message): FileBlock[] {
-  return content.flatMap((block) => {
-    if (block.type === 'file') return [block];
-    if (block.type !== 'tool_result' || typeof block.content === 'string') return [];
-    return block.content.filter((part) => part.type === 'file');
-  });
-}
 
 function filled(message: Message, fill: (block: FileBlock) => Filled): Message {
   if (message.role === 'assistant') return message;

@@ -2,11 +2,14 @@
 import { badRequest, conflict, forbidden, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
+import type { AgentDefinition } from '../../core/definition.ts';
 import type { WorkflowGraph } from '../../core/graph/definition.ts';
-import type { RequestedConfig } from '../../core/run-config.ts';
+import { keptConfig, type RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
 import { asksPeople } from '../../core/graph/loosened-nodes.ts';
+import { filesTakenBy } from '../../llm/files-taken.ts';
+import { primaryModelOf } from '../agents/effective-limits.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -15,6 +18,7 @@ import { lockOriginal } from './lock-original.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import { firstStartPoint, startPointAt, type StartPoint } from './creation/start-point.ts';
+import { takeGiven } from './creation/take-given.ts';
 
 export interface ReplayRun {
   tenantId: string;
@@ -46,7 +50,7 @@ export interface ReplayedRun {
 
 /**
  * Starts the replay. Throws 404 for an unknown run or checkpoint; 400 for an invalid state; 409 for what is erased; 422 for a
- * checkpoint that does not fit its hash, and an unknown model or version.
+ * checkpoint that does not fit its hash, an unknown model or version, and files that no message can have.
  */
 export async function replayRun(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
   context.models.resolve(request.config.model_override ?? undefined);
@@ -60,8 +64,16 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const version = config.agent_version ?? original.agent_version;
     const definition = await loadAgentVersion(tx, original.agent_id, version);
     const graph = definition?.workflow_graph;
-    const modified = checkedState(request.modified, { from, graph });
-    if (!mayRaiseAutonomy) refuseWayAround(modified, graph);
+    const checked = checkedState(request.modified, { from, graph });
+    if (!mayRaiseAutonomy) refuseWayAround(checked, graph);
+    const { messages } = checked;
+    const override = keptConfig(config, original.config).model_override;
+    const takenBy = (by: AgentDefinition) => filesTakenBy(context.models.resolve(primaryModelOf(by, override)));
+    // Without a definition the version is unknown, and the fork refused.
+    const modified =
+      messages && definition
+        ? { ...checked, messages: await takeGiven(tx, { original, messages, taken: () => takenBy(definition) }) }
+        : checked;
     const requestedBy = request.by?.keyId;
     const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, requestedBy, traceparent };
     const forked = await forkRun(tx, { models: context.models, original, from, ...options });

@@ -1,16 +1,17 @@
 /** Starts a run from a point of another one: its own lineage of messages on top of the other's, its own log, one job. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
-import type { Message } from '../../../core/content.ts';
+import { filesIn, type Message } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { takeQueued } from '../../../core/decision-events/turns.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
-import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
+import { forkPoint, segmentsOf, withMessages, withTrustOfFiles, type ForkPoint } from '../../../core/fork.ts';
 import { goTo, toFillAgain, type GraphState } from '../../../core/graph/position.ts';
 import { toQueued } from '../../../core/message-queue.ts';
 import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
+import { noteUses } from '../../../db/files.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
 import type { RefusedFiles } from '../../../core/refused-files.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -84,12 +85,16 @@ export interface ForkedRun {
  */
 export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const { original, from } = fork;
-  const point = await pointOf(tx, fork);
+  const asked = await pointOf(tx, fork);
   const runId = newId();
   const isRetry = fork.retryAtPlace !== undefined;
   const threadId = isRetry ? original.thread_id : newId();
-  const turnId = point.turn || fork.waiting ? newId() : undefined;
-  const conversation = await conversationOf(tx, fork, point);
+  const turnId = asked.turn || fork.waiting ? newId() : undefined;
+  const conversation = await conversationOf(tx, fork, asked);
+  const point = withTrustOfFiles(asked, conversation.untrustedFiles);
+  // They have come into the fork, whatever becomes of the original.
+  const { fileIds } = conversation;
+  if (fileIds.length > 0) await noteUses(tx, { tenantId: original.tenant_id, runId, fileIds });
   const created = await createdEvent(tx, fork, { threadId, point, conversation });
   const events = [created, forkedEvent(fork, point, conversation), ...firstEvents(point, turnId, fork.requestedBy)];
   events.push(...(await steeringEvents(tx, fork, { point, turnId, conversation })));
@@ -128,6 +133,10 @@ interface Conversation {
   added: NonNullable<RunChange['messages']>;
   /** It ends with untrusted messages of a client's choice that no model has answered to. */
   isTainted: boolean;
+  /** The files in its own messages. */
+  fileIds: string[];
+  /** Ids of files in messages of a client's choice for which nobody vouches. */
+  untrustedFiles?: ReadonlySet<string> | undefined;
 }
 
 /**
@@ -136,7 +145,7 @@ interface Conversation {
  */
 async function conversationOf(tx: Tx, { original, from, modified }: Fork, point: ForkPoint): Promise<Conversation> {
   if (!modified.messages && point.length <= from.unchanged)
-    return { shared: point.length, added: [], isTainted: false };
+    return { shared: point.length, added: [], isTainted: false, fileIds: [] };
   const { messages: known } = messagesFor(from.messages, Number.POSITIVE_INFINITY);
   const given = modified.messages ?? known.slice(0, point.length);
   const differs = given.findIndex((message, index) => canonicalJson(message) !== canonicalJson(known[index] ?? null));
@@ -150,7 +159,10 @@ async function conversationOf(tx: Tx, { original, from, modified }: Fork, point:
     const said = { ordinal, role, content, chain, origin: originOf({ role, content, origin }) };
     return trust.isUntrusted[ordinal] ? { ...said, trust: 'untrusted' as const } : said;
   });
-  return { shared, added, isTainted: modified.messages !== undefined && trust.isTainted };
+  const files = given.slice(shared).flatMap(filesIn);
+  const fileIds = files.map((file) => file.file_id);
+  if (!modified.messages) return { shared, added, isTainted: false, fileIds };
+  return { shared, added, isTainted: trust.isTainted, fileIds, untrustedFiles: trust.untrustedFiles };
 }
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;

@@ -1,8 +1,9 @@
 /** The trust of messages that a client gives a fork in place of the original's. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
-import type { Message } from '../../../core/content.ts';
+import { filesIn, type Message } from '../../../core/content.ts';
 import type { MessageOrigin } from '../../../core/origin.ts';
 import type { Tx } from '../../../db/database.ts';
+import { findFiles } from '../../../db/files.ts';
 import { listUntrusted, readMessages } from '../../../db/messages.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
@@ -12,11 +13,13 @@ interface TrustOfMessages {
   isUntrusted: boolean[];
   /** The messages end with some that no model has answered to, untrusted ones among them. */
   isTainted: boolean;
+  /** Ids of the files in them for which nobody vouches. */
+  untrustedFiles: ReadonlySet<string>;
 }
 
 /**
  * All messages and results of the original keep their trust, wherever they stand, and so do texts that came with a message.
- * Other words are the client's; files and images are not.
+ * Other words are the client's; images are not, nor files, unless somebody vouches for them.
  */
 export async function trustOfGiven(
   tx: Tx,
@@ -24,10 +27,19 @@ export async function trustOfGiven(
   given: readonly Message[],
 ): Promise<TrustOfMessages> {
   const known = await knownMessages(tx, original);
-  const isUntrusted = given.map((message) => isUntrustedGiven(message, known));
+  const untrustedFiles = await untrustedFilesIn(tx, given);
+  const isUntrusted = given.map((message) => isUntrustedGiven(message, { ...known, files: untrustedFiles }));
   const open = given.slice(startOfTurn(given, known));
   const isTainted = open.at(-1)?.role === 'user' && isUntrusted.slice(given.length - open.length).includes(true);
-  return { isUntrusted, isTainted };
+  return { isUntrusted, isTainted, untrustedFiles };
+}
+
+/** Files that are gone are among them. */
+async function untrustedFilesIn(tx: Tx, given: readonly Message[]): Promise<ReadonlySet<string>> {
+  const ids = new Set(given.flatMap(filesIn).map((block) => block.file_id));
+  const rows = ids.size > 0 ? await findFiles(tx, [...ids]) : [];
+  for (const { id, trust } of rows) if (trust === 'trusted') ids.delete(id);
+  return ids;
 }
 
 interface Known {
@@ -63,19 +75,30 @@ function resultIds({ content }: Message): string[] {
   return content.flatMap((block) => (block.type === 'tool_result' ? [block.tool_use_id] : []));
 }
 
-function isUntrustedGiven(message: Message, { byContent, uses, texts }: Known): boolean {
-  if (resultIds(message).some((id) => uses.has(id))) return true;
-  const known = byContent.get(canonicalJson(message));
-  if (known) return known.isUntrusted;
-  return message.content.some((block) => {
-    if (block.type === 'text') return texts.has(block.text);
-    return block.type === 'image' || block.type === 'file' || isFinding(block.type);
-  });
+function isUntrustedGiven(message: Message, known: Known & { files: ReadonlySet<string> }): boolean {
+  if (resultIds(message).some((id) => known.uses.has(id))) return true;
+  const same = known.byContent.get(canonicalJson(message));
+  if (same) return same.isUntrusted;
+  return message.content.some((block) => isUntrustedBlock(block, known));
 }
 
-/** What the provider's tools have found. */
-function isFinding(type: string): boolean {
-  return type.endsWith('_tool_result');
+function isUntrustedBlock(
+  block: Message['content'][number],
+  known: Pick<Known, 'texts'> & { files: ReadonlySet<string> },
+): boolean {
+  switch (block.type) {
+    case 'image':
+      return true;
+    case 'file':
+      return known.files.has(block.file_id);
+    case 'text':
+      return known.texts.has(block.text);
+    case 'tool_result':
+      return typeof block.content !== 'string' && block.content.some((part) => isUntrustedBlock(part, known));
+    default:
+      // What the provider's tools have found.
+      return block.type.endsWith('_tool_result');
+  }
 }
 
 /** The last message with which a person begins a turn: it follows a model's answer, and is none of Drover's. */

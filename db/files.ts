@@ -1,8 +1,9 @@
 /** Files, their contents, and a tenant's usage. Contents are identified by digest, and stored once a tenant. */
 import type { Trust } from '../core/origin.ts';
 import type { Database, Tx } from './database.ts';
+import { TAKEN_OVER } from './fork-beginning.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
-import { partsOf } from './thread-parts.ts';
+import { beginsWithFork, partsOf } from './thread-parts.ts';
 
 export type FileOrigin = 'user' | 'tool' | 'provider';
 
@@ -229,24 +230,31 @@ export async function findFiles(tx: Tx, ids: readonly string[], workspaceId?: st
   );
 }
 
+/** When what a part `p` of a thread's conversation shows ends. */
+const ENDS = `lateral (select coalesce(t.completed_at, o.created_at) as at from runs o left join turns t on t.run_id = o.id and t.number < p.before
+    where o.thread_id = p.thread_id and o.thread_place = p.place order by t.number desc limit 1) ends`;
+
+const isInPart = (run: string, at: string) =>
+  `(p.forks = 0 or ${at} <= ends.at and (${run} is null or exists (select from runs r where r.id = ${run} and r.thread_place <= p.place)))`;
+
+const PARTS = `with recursive ${partsOf({ thread: '$1', key: 'null' })}`;
+
 /**
- * Whether a file is that of a thread, or came to one that the thread was forked from before what a fork shows of it ends. One
- * that is no thread's is that of each on which it came into a run.
+ * Whether a file is that of a thread, or came to one that the thread was forked from before what a fork shows of it ends, or
+ * with what the fork's first turn has taken over from there. One that is no thread's is that of each on which it came into a run.
  */
 export async function isFileOfThread(tx: Tx, { id, threadId }: { id: string; threadId: string }): Promise<boolean> {
-  const isInPart = (run: string, at: string) =>
-    `(p.forks = 0 or ${at} <= ends.at and (${run} is null or exists (select from runs r where r.id = ${run} and r.thread_place <= p.place)))`;
-  const rows = await tx.query(
-    `with recursive ${partsOf({ thread: '$2', key: 'null' })}
-     select 1 from files f cross join parts p
-       left join lateral (select coalesce(t.completed_at, o.created_at) as at from runs o left join turns t on t.run_id = o.id and t.number < p.before
-         where o.thread_id = p.thread_id and o.thread_place = p.place order by t.number desc limit 1) ends on true
-     where f.id = $1 and (f.thread_id = p.thread_id and ${isInPart('f.run_id', 'f.created_at')}
-       or f.thread_id is null and exists (select from file_uses u join runs b on b.id = u.run_id
-         where u.file_id = f.id and b.thread_id = p.thread_id and ${isInPart('u.run_id', 'u.created_at')})) limit 1`,
-    [id, threadId],
-  );
-  return rows.length > 0;
+  const cameToPart = `from files f cross join parts p left join ${ENDS} on true
+    where f.id = $2 and (f.thread_id = p.thread_id and ${isInPart('f.run_id', 'f.created_at')}
+      or f.thread_id is null and exists (select from file_uses u join runs b on b.id = u.run_id
+        where u.file_id = f.id and b.thread_id = p.thread_id and ${isInPart('u.run_id', 'u.created_at')})) limit 1`;
+  const wasTaken = `, ${TAKEN_OVER} select 1 from taken join files f on f.id = taken.id
+    where f.id = $2 and (f.thread_id is null or f.thread_id in (select thread_id from parts)) limit 1`;
+  // The second is planned for all partitions of messages, and few files need it.
+  for (const found of [`select 1 ${cameToPart}`, wasTaken]) {
+    if ((await tx.query(`${PARTS} ${found}`, [threadId, id])).length > 0) return true;
+  }
+  return false;
 }
 
 export interface FilePage {
@@ -257,8 +265,10 @@ export interface FilePage {
   limit: number;
 }
 
-/** A page of files, newest first. */
+/** A page of files, newest first. A thread has those of what it shows of others, too. */
 export async function listFiles(tx: Tx, page: FilePage): Promise<FileRow[]> {
+  if (page.threadId !== undefined && (await isThreadOfFork(tx, page.threadId)))
+    return listFilesOfFork(tx, page, page.threadId);
   const query = selectFrom(FILE, 'files', [
     ['workspace_id', '=', page.workspaceId],
     ['thread_id', '=', page.threadId],
@@ -266,6 +276,27 @@ export async function listFiles(tx: Tx, page: FilePage): Promise<FileRow[]> {
     ['id', '<', page.before],
   ]);
   return fetchRows<FileRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+}
+
+async function isThreadOfFork(tx: Tx, threadId: string): Promise<boolean> {
+  const [row] = await tx.query<{ forked: boolean }>(`select ${beginsWithFork('$1::uuid')} as forked`, [threadId]);
+  return row?.forked ?? false;
+}
+
+/** The same for the thread of a fork. */
+export async function listFilesOfFork(tx: Tx, page: FilePage, threadId: string): Promise<FileRow[]> {
+  const asked = 'f.workspace_id = $2 and ($3::uuid is null or f.run_id = $3) and ($4::uuid is null or f.id < $4)';
+  return tx.query<FileRow>(
+    `${PARTS}, ${TAKEN_OVER}
+     select ${FILE} from files where id in (
+         select came.id from parts p left join ${ENDS} on true
+           cross join lateral (select f.id from files f where f.thread_id = p.thread_id and ${asked}
+             and ${isInPart('f.run_id', 'f.created_at')} order by f.id desc limit $5) came
+         union all
+         select f.id from taken join files f on f.id = taken.id where f.thread_id in (select thread_id from parts) and ${asked})
+       order by id desc limit $5`,
+    [threadId, page.workspaceId, page.runId ?? null, page.before ?? null, page.limit],
+  );
 }
 
 /** Deletes files; contents that no other file uses become garbage. Returns how many existed. */

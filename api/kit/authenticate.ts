@@ -5,7 +5,7 @@ import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { keyIn } from '../../modules/tenants/authenticate-key.ts';
 import { isToken, readToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
-import { runOfCall, threadOfRun } from '../../modules/runs/read-runs.ts';
+import { isShownCall, runOfCall, threadOfRun } from '../../modules/runs/read-runs.ts';
 import { threadIdOf } from '../../modules/sessions/converse.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
@@ -109,7 +109,7 @@ async function isAboutThread(
   return target.id === (await deps.db.withTenant(tenantId, (tx) => threadIdOf(tx, { workspaceId }, asked)));
 }
 
-/** A thread's token opens its runs, and so their calls, like tokens for each of them. */
+/** A thread's token opens its runs like tokens for each of them, and the calls that it shows. */
 async function isAboutRun(
   ctx: ApiContext,
   { caller, deps, target, namesCall }: TokenUse & { namesCall: true | undefined },
@@ -118,9 +118,9 @@ async function isAboutRun(
   const named = idParam.safeParse(namesCall ? id : run).data;
   if (named === undefined) return false;
   return deps.db.withTenant(caller.tenantId, async (tx) => {
-    const runId = namesCall ? await runOfCall(tx, named) : named;
-    if (runId === undefined || target.kind === 'run') return runId === target.id;
-    return (await threadOfRun(tx, runId)) === target.id;
+    if (target.kind === 'run') return target.id === (namesCall ? await runOfCall(tx, named) : named);
+    if (namesCall) return isShownCall(tx, { id: named, threadId: target.id });
+    return (await threadOfRun(tx, named)) === target.id;
   });
 }
 

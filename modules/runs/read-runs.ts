@@ -14,6 +14,7 @@ import {
 } from '../../db/checkpoints.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { listEventHeads, type EventFilter, type EventHead, type EventPage, type LoggedEvent } from '../../db/events.ts';
+import { isCallOfThread } from '../../db/fork-beginning.ts';
 import { readOutputPiece } from '../../db/outputs.ts';
 import { listCallBatches, type CallBatchRow } from '../../db/call-batches.ts';
 import type { StepRow } from '../../db/run-steps.ts';
@@ -323,6 +324,11 @@ export async function* streamOutput(
 /** The run that requested a call; undefined if there is no such call. */
 export async function runOfCall(tx: Tx, callId: string): Promise<string | undefined> {
   return (await findToolCall(tx, callId))?.run_id;
+}
+
+/** Whether a thread shows a call: one of its runs', or of the turns that it shows of another thread. */
+export async function isShownCall(tx: Tx, call: { id: string; threadId: string }): Promise<boolean> {
+  return isCallOfThread(tx, call);
 }
 
 /** The thread of a run; undefined if there is no such run. */

@@ -37,6 +37,8 @@ import {
   findTurnStart,
   readSessionState,
 } from '../../db/sessions.ts';
+import { isFileOfThread, listFilesOfFork } from '../../db/files.ts';
+import { isCallOfThread } from '../../db/fork-beginning.ts';
 import { listPartsOfOthers, readBeginnings } from '../../db/thread-parts.ts';
 import { listFirstTurns, lockThreadsDownTo, setTitles } from '../../db/threads.ts';
 import { claimDueActs } from '../../db/maintenance-acts.ts';
@@ -178,6 +180,9 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       listThreadTurns(tx, { id: agent, is_forked: true }, { keyId: middle, limit }),
     'how the conversations of threads begin': (tx) => readBeginnings(tx, [agent, middle]),
     'what a thread shows of others': (tx) => listPartsOfOthers(tx, agent),
+    'whether a thread has a file': (tx) => isFileOfThread(tx, { id: middle, threadId: agent }),
+    'whether a thread shows a call': (tx) => isCallOfThread(tx, { id: middle, threadId: agent }),
+    'files of the thread of a fork': (tx) => listFilesOfFork(tx, { workspaceId: workspace, limit }, agent),
     'conversations of an agent': (tx) => listAgentTurns(tx, agent, { limit }),
     'further conversations of an agent': (tx) =>
       listAgentTurns(tx, agent, { before: { run: middle, number: 1 }, limit }),

@@ -6,7 +6,7 @@ import type { TurnRow } from './turns.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { asColumns } from './query-builder.ts';
 import type { FoundThread } from './threads.ts';
-import { firstNumber, IS_COUNTED_APART, newestOf, partsOf, partsOfItself, TURNS_MORE } from './thread-parts.ts';
+import { firstNumber, newestOf, partsOf, partsOfItself, turnsMoreBefore } from './thread-parts.ts';
 
 export interface ConversationRow {
   id: string;
@@ -38,7 +38,9 @@ const COLUMNS = `u.id, u.run_id, r.thread_id, r.thread_place, r.agent_id, u.numb
   u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length,
   coalesce((r.lineage_base->-1->>'length')::int, 0) as shared_length, r.erased_at`;
 const SIZED = `${COLUMNS}, json_bytes(u.input) + coalesce(json_bytes(m.content), 0) as bytes`;
-const OF_TURN = `left join turn_extras x on x.turn_id = u.id left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
+/** The answer is found for itself: joined to the run first, all messages of its conversation might be read. */
+const OF_TURN = `left join turn_extras x on x.turn_id = u.id
+  left join lateral (select a.content from messages a where a.lineage = r.lineage and a.ordinal = u.output_ordinal offset 0) m on true`;
 const TABLES = `runs r join turns u on u.run_id = r.id ${OF_TURN}`;
 
 /**
@@ -46,15 +48,7 @@ const TABLES = `runs r join turns u on u.run_id = r.id ${OF_TURN}`;
  * thread are counted, once, however many of its turns there are. A run forked from another goes on with the other's numbers.
  */
 const numbered = (turns: string, order: string) => `with page as materialized (${turns}),
-  earlier as materialized (
-    select thread_id, thread_place, sum(sum(more)) over (partition by thread_id order by thread_place rows between unbounded preceding and 1 preceding) as more
-    from (select thread_id, thread_place, 0 as more from page
-      union all
-      select p.thread_id, b.thread_place, ${TURNS_MORE}
-        from (select thread_id, max(thread_place) as place from page group by thread_id) p
-          cross join lateral (select b.id, b.thread_place, b.turn_count from runs b where b.thread_id = p.thread_id and b.thread_place < p.place
-            and ${IS_COUNTED_APART} offset 0) b) counted
-    group by thread_id, thread_place)
+  earlier as materialized ${turnsMoreBefore('page')}
   select page.*, (page.thread_place + coalesce(e.more, 0) + page.number - ${firstNumber('page.run_id')})::bigint as sequence_number
   from page join earlier e on e.thread_id = page.thread_id and e.thread_place = page.thread_place order by ${order}`;
 

@@ -14,7 +14,7 @@ import {
   setTurnExtras,
   type ConversationRow,
 } from '../../db/conversations.ts';
-import { readBeginnings, type Beginning } from '../../db/thread-parts.ts';
+import { readBeginnings, type Beginning } from '../../db/thread-beginnings.ts';
 import {
   findHandedTurns,
   listTurnFiles,

@@ -39,7 +39,8 @@ import {
 } from '../../db/sessions.ts';
 import { isFileOfThread, listFilesOfFork } from '../../db/files.ts';
 import { isCallOfThread } from '../../db/fork-beginning.ts';
-import { listPartsOfOthers, readBeginnings } from '../../db/thread-parts.ts';
+import { readBeginnings } from '../../db/thread-beginnings.ts';
+import { listPartsOfOthers } from '../../db/thread-parts.ts';
 import { listFirstTurns, lockThreadsDownTo, setTitles } from '../../db/threads.ts';
 import { claimDueActs } from '../../db/maintenance-acts.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';

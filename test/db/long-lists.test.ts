@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { listAuditRows } from '../../db/audit.ts';
 import { listThreadTurns, type TurnOfThread } from '../../db/conversations.ts';
 import type { Tx } from '../../db/database.ts';
-import { readBeginnings } from '../../db/thread-parts.ts';
+import { readBeginnings } from '../../db/thread-beginnings.ts';
 import { listRuns } from '../../db/runs.ts';
 import { listDeliveries } from '../../db/webhook-deliveries.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -20,11 +20,15 @@ const limit = 20;
 const MOST = 40 * limit;
 /** And at so many for each fork behind it. */
 const MOST_OF_FORK = 30;
+const idOf = (name: string) =>
+  createHash('md5')
+    .update(name)
+    .digest('hex')
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 /** The thread of a fork of a fork and so on, with the turns of so many. */
-const threadOf = (forks: number) => {
-  const hex = createHash('md5').update(`g${forks}`).digest('hex');
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
-};
+const threadOf = (forks: number) => idOf(`g${forks}`);
+/** So many forks of one run: with all turns before it, or each with a different number of the first ones. */
+const BESIDE = 50;
 
 describe(`A page of a list of ${ROWS} rows`, () => {
   const tenant = newId();
@@ -48,18 +52,54 @@ describe(`A page of a list of ${ROWS} rows`, () => {
           ${series}, generate_series(${first}, ${first} + ${turns} - 1) as n`);
       await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
         select $tenant, ${idsOf('r')}, 1, ${idsOf('r')}, 'assistant', '[{"type": "text", "text": "said"}]', '', now() ${series}`);
+      const segments = (count: string) =>
+        `(select coalesce(jsonb_agg(jsonb_build_object('lineage', md5('f' || j)::uuid, 'length', 2 * j) order by j), '[]')
+          from generate_series(1, ${count}) as j)`;
       // Each run of one turn is forked from the one before, at its end.
       const chain = 'from generate_series(1, 200) as i';
       await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, thread_place, kind, status, turn_count, config,
           pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq, fence,
           dormant, forked_from_run_id)
         select ${idsOf('f')}, $tenant, $tenant, $tenant, '1.0.0', ${idsOf('g')}, 1, 'agent', 'completed', i, '{}', '{}', false,
-          ${idsOf('f')}, '[]', 2 * i - 2, 2 * i, 1, 0, 0, 0, now(), now(), 9, 1, true, case when i > 1 then md5('f' || i - 1)::uuid end ${chain}`);
+          ${idsOf('f')}, ${segments('i - 1')}, 2 * i - 2, 2 * i, 1, 0, 0, 0, now(), now(), 9, 1, true, case when i > 1 then md5('f' || i - 1)::uuid end ${chain}`);
       await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, output_ordinal)
         select ${idsOf('v')}, $tenant, ${idsOf('f')}, i, 'complete', '{"message": "m"}', 1, 0, 0, now(), 2 * i - 1 ${chain}`);
       await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, occurred_at)
         select ${idsOf('f')}, 2, $tenant, $tenant, 'run.forked', 3, jsonb_build_object('turn_count', i - 1, 'modified', '[]'::jsonb), 'user', now()
           ${chain} where i > 1`);
+      await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
+        select $tenant, ${idsOf('f')}, 2 * i - 1, ${idsOf('f')}, 'assistant', '[]', '', now() ${chain}`);
+      // A thread of runs that write one conversation, of two turns each.
+      await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, thread_place, kind, status, turn_count, config,
+          pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq, fence,
+          dormant)
+        select ${idsOf('h')}, $tenant, $tenant, $tenant, '1.0.0', '${idOf('long')}', i, 'agent', 'completed', 2, '{}', '{}', false,
+          md5('h1')::uuid, '[]', 4 * i - 4, 4 * i, 1, 0, 0, 0, now(), now(), 9, 1, true ${series}`);
+      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, output_ordinal)
+        select md5('i' || i || ' ' || n)::uuid, $tenant, ${idsOf('h')}, n, 'complete', '{"message": "m"}', 1, 0, 0, now(), 4 * i - 5 + 2 * n
+          ${series}, generate_series(1, 2) as n`);
+      await run(`insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, created_at)
+        select $tenant, md5('h1')::uuid, 4 * i - 5 + 2 * n, ${idsOf('h')}, 'assistant', '[]', '', now() ${series}, generate_series(1, 2) as n`);
+      // Forks of its last run, at its end or keeping some turns; and of the last of the chain, keeping some turns.
+      const kept = `2 * (i * ${Math.floor(ROWS / BESIDE)} * 2 - 1)`;
+      const ofLong = (length: string) =>
+        `jsonb_build_array(jsonb_build_object('lineage', md5('h1')::uuid, 'length', ${length}))`;
+      const forks = [
+        { name: 'whole', of: idOf(`h${ROWS}`), had: 2, modified: [], base: ofLong(`${4 * ROWS}`) },
+        { name: 'kept', of: idOf(`h${ROWS}`), had: 2, modified: ['messages'], base: ofLong(kept) },
+        { name: 'far', of: idOf('f200'), had: 200, modified: ['messages'], base: segments('i') },
+      ];
+      for (const { name, of, had, modified, base } of forks) {
+        const beside = `from generate_series(1, ${BESIDE}) as i`;
+        await run(`insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, thread_place, kind, status, turn_count, config,
+            pinned, keep_open, lineage, lineage_base, base_length, length, steps, tokens_in, tokens_out, depth, created_at, updated_at, last_seq,
+            fence, dormant, forked_from_run_id)
+          select ${idsOf(`${name} run `)}, $tenant, $tenant, $tenant, '1.0.0', ${idsOf(`${name} `)}, 1, 'agent', 'completed', ${had}, '{}', '{}', false,
+            ${idsOf(`${name} run `)}, ${base}, 0, 0, 1, 0, 0, 0, now(), now(), 9, 1, true, '${of}' ${beside}`);
+        await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, occurred_at)
+          select ${idsOf(`${name} run `)}, 2, $tenant, $tenant, 'run.forked', 3, '${JSON.stringify({ turn_count: had, modified })}', 'user', now()
+            ${beside}`);
+      }
       // Ids go the other way than the clock of the database, as those of processes may.
       await run(`insert into audit_log (id, tenant_id, action, actor_type, actor_id, target_type, target_id, created_at)
         select lpad(to_hex(${ROWS} - i), 32, '0')::uuid, $tenant, case when i % 1000 = 1 then 'agent.updated' else 'agent.created' end, 'api_key',
@@ -150,6 +190,41 @@ describe(`A page of a list of ${ROWS} rows`, () => {
       Array.from({ length: 50 }, (_, back) => 199 - back),
     );
     assert.ok(count <= MOST_OF_FORK * 200, `${count} rows were read of 50 of 200 forks`);
+  });
+
+  it('of turns of many forks looks once at the thread that they were forked from, whatever they keep of it', async () => {
+    const numbers = Array.from({ length: BESIDE }, (_, index) => index + 1);
+    const step = Math.floor(ROWS / BESIDE);
+    const pages = [
+      { name: 'whole', behind: 2 * ROWS, turns: () => 2 * ROWS, last: () => idOf(`i${ROWS} 2`) },
+      {
+        name: 'kept',
+        behind: 2 * ROWS,
+        turns: (n: number) => 2 * n * step - 1,
+        last: (n: number) => idOf(`i${n * step} 1`),
+      },
+      { name: 'far', behind: MOST_OF_FORK * 200, turns: (n: number) => n, last: (n: number) => idOf(`v${n}`) },
+    ];
+    for (const { name, behind, turns, last } of pages) {
+      const threads = numbers.map((n) => idOf(`${name} ${n}`));
+      const { count, found } = await reading((tx) => readBeginnings(tx, threads));
+      assert.deepEqual(
+        threads.map((id) => found.get(id)),
+        numbers.map((n) => ({ turns: turns(n), lastTurnId: last(n) })),
+      );
+      assert.ok(count <= behind + MOST_OF_FORK * BESIDE, `${count} rows were read of ${BESIDE} forks, ${name}`);
+    }
+  });
+
+  it('of the thread of a fork that keeps the first turns of a long one looks at those', async () => {
+    const { count, found } = await reading((tx) =>
+      listThreadTurns(tx, { id: idOf('kept 1'), is_forked: true }, { limit: 1 }),
+    );
+    assert.deepEqual(
+      found.rows.map(({ id }) => id),
+      [idOf(`i${Math.floor(ROWS / BESIDE)} 1`)],
+    );
+    assert.ok(count <= MOST, `${count} rows were read`);
   });
 
   it('of the audit log looks at those it shows, whatever it is asked for', async () => {

@@ -56,13 +56,15 @@ const SHARED = `coalesce((f.lineage_base->-1->>'length')::int, 0)`;
 
 /**
  * Of a thread that begins with a fork, the other run's thread and place there, its `turns` before the point, the messages that are
- * `shared` with it, and whether a client has given others; no row for any other. What an erased fork stood on, later runs of its thread do not have.
+ * `shared` with it, and whether a client has given others; no row for any other. A replayed workflow stands on what was said
+ * before the other's only turn, and has no event that tells. What an erased fork stood on, later runs of its thread do not have.
  */
 export const originOf = (thread: string) => `(select o.thread_id, o.thread_place as place, told.turns, told.are_given,
     ${SHARED} as shared, f.lineage_base
   from runs f join runs o on o.id = f.forked_from_run_id
     cross join lateral (select (e.payload->>'turn_count')::int as turns, e.payload->'modified' ? 'messages' as are_given from run_events e
-        where e.run_id = f.id and e.commit_seq = (select ${commitUpTo('f.id', '2')}) and e.seq = 2 and e.type = 'run.forked' offset 0) told
+        where e.run_id = f.id and e.commit_seq = (select ${commitUpTo('f.id', '2')}) and e.seq = 2 and e.type = 'run.forked'
+      union all select 0, false where f.kind = 'workflow' offset 0) told
   where f.thread_id = ${thread} and f.thread_place = 1 and f.erased_at is null offset 0)`;
 
 /**

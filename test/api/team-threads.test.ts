@@ -263,6 +263,41 @@ describe("A team's objective on a thread", () => {
     assert.deepEqual(bobs(), [['bob', ...said, 'And now?']]);
   });
 
+  it('is shown on the thread of its replay, too, with what was said before it', async () => {
+    const { thread_id } = await turn('ann', 'The word is KESTREL.');
+    await turn('bob', 'And so?', thread_id);
+    const flow = await asTeam(thread_id, {}, await team({}, ['bob']));
+    await done(flow);
+    await turn('lead', 'And then?', thread_id);
+    const shown = async (thread: string) => {
+      const { conversations } = await read(`/v1/threads/${thread}/conversations`);
+      const numbered = conversations.map((each: Record<string, unknown>) => [
+        each['sequence_number'],
+        each['user_message'],
+      ]);
+      const { messages } = await read(`/v1/threads/${thread}/ui-messages`);
+      const { resumption } = await read(`/v1/threads/${thread}?messages=true`);
+      return { numbered, told: messages.length, known: resumption.messages.length };
+    };
+    const before = [
+      [2, 'And so?'],
+      [1, 'The word is KESTREL.'],
+    ];
+    const replay = async (run: string, more = {}) =>
+      done((await make(`/v1/runs/${run}/replay`, { checkpoint_id: 'start', ...more }, 202)).new_run_id);
+    for (const mode of ['live', 'recorded']) {
+      const again = await replay(flow, { mode });
+      assert.notEqual(again.thread_id, thread_id);
+      const replayed = { numbered: [[3, 'And now?'], ...before], told: 6, known: 6 };
+      assert.deepEqual(await shown(again.thread_id), replayed, mode);
+      const twice = await replay(again.id, { mode });
+      assert.deepEqual(await shown(twice.thread_id), replayed, `${mode}, twice`);
+      await turn('lead', 'And then?', again.thread_id);
+      const gone = { numbered: [[4, 'And then?'], ...replayed.numbered], told: 8, known: 8 };
+      assert.deepEqual(await shown(again.thread_id), gone, `${mode}, gone on with`);
+    }
+  });
+
   it('saves where it stands while its members are at work, and goes on', async () => {
     const { thread_id } = await turn('ann', 'The word is KESTREL.');
     let finish = () => {};
